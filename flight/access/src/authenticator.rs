@@ -12,6 +12,7 @@ mod password;
 mod recent;
 mod scram_login;
 mod token;
+mod validity;
 
 use std::{collections::HashMap, fmt, net::IpAddr, sync::Arc};
 
@@ -28,6 +29,7 @@ use self::recent::RecentLogins;
 pub use self::{
     scram_login::ScramLogin,
     token::{TOKEN_PREFIX, token_hash},
+    validity::LoginStamp,
 };
 use crate::{
     ClientOrigin, LoginAttempt, LoginMethod, LoginObserver,

@@ -14,18 +14,22 @@
 
 pub mod authenticator;
 mod limits;
+pub mod jwt;
 mod observer;
 pub mod scram;
+mod stream;
 pub mod tls;
 
 use std::sync::Arc;
 
 pub use authenticator::{
-    Authenticated, Authenticator, AuthenticatorSettings, BearerVerifier, ScramLogin, TOKEN_PREFIX,
+    Authenticated, Authenticator, AuthenticatorSettings, BearerVerifier, LoginStamp, ScramLogin, TOKEN_PREFIX,
     VerifiedBearer, token_hash,
 };
 pub use limits::ConnectionPlace;
+pub use jwt::{JwtSettings, JwtVerifier};
 pub use observer::{ClientOrigin, LoginAttempt, LoginMethod, LoginObserver};
+pub use stream::{Arrived, ServerStream};
 pub use tls::{Alpn, Tls, TlsPeer, TlsSettings, TlsVersion};
 
 /// What a listener needs to let clients in.

@@ -4,6 +4,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use axum::{
+    Extension,
     body::Body,
     extract::{Query, State as Extracted},
     http::{HeaderMap, Method},
@@ -16,6 +17,7 @@ use stratalog_query::{Command, StatementKind};
 use crate::{
     body::DecodedBody,
     json::Json,
+    login::Login,
     problem::{answer, in_one_line},
     sql::{Access, table_of},
     state::State,
@@ -26,13 +28,14 @@ use crate::{
 /// read-only.
 pub(crate) async fn query(
     Extracted(state): Extracted<Arc<State>>,
+    Extension(login): Extension<Login>,
     Query(parameters): Query<HashMap<String, String>>,
     method: Method,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
     let answered = match statement(&state, &parameters, &headers, body).await {
-        Ok(text) => influx(&state, &text, Access::of(&method)).await,
+        Ok(text) => influx(&state, &login, &text, Access::of(&method)).await,
         Err(error) => Err(error),
     };
     match answered {
@@ -53,11 +56,11 @@ async fn statement(
     Ok(parameters.get("q").cloned().or(form).unwrap_or_default())
 }
 
-async fn influx(state: &State, text: &str, access: Access) -> Result<Value> {
+async fn influx(state: &State, login: &Login, text: &str, access: Access) -> Result<Value> {
     let words: Vec<&str> = text.trim().trim_end_matches(';').split_whitespace().collect();
     let lower: Vec<String> = words.iter().map(|word| word.to_ascii_lowercase()).collect();
     let lower: Vec<&str> = lower.iter().map(String::as_str).collect();
-    let session = state.writing()?;
+    let session = state.writing(login)?;
     let database = session.login().database.clone();
     match (lower.as_slice(), words.get(2)) {
         (["show", "databases"], _) => {
@@ -129,6 +132,7 @@ fn decoded(text: &str) -> String {
 /// request is read-only.
 pub(crate) async fn exec(
     Extracted(state): Extracted<Arc<State>>,
+    Extension(login): Extension<Login>,
     Query(parameters): Query<HashMap<String, String>>,
     method: Method,
 ) -> Response {
@@ -139,7 +143,7 @@ pub(crate) async fn exec(
         }
         _ => text.clone(),
     };
-    match table_of(&state, &query, Access::of(&method)).await {
+    match table_of(&state, &login, &query, Access::of(&method)).await {
         Ok((columns, rows)) => {
             let columns: Vec<Value> = columns
                 .into_iter()

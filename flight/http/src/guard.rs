@@ -19,8 +19,8 @@ use axum::{
         header::{
             ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
             ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
-            ACCESS_CONTROL_REQUEST_METHOD, AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN, VARY,
-            X_CONTENT_TYPE_OPTIONS,
+            ACCESS_CONTROL_REQUEST_METHOD, AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY,
+            CONTENT_TYPE, HOST, ORIGIN, REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
         },
         uri::Authority,
     },
@@ -35,9 +35,9 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const CROSS_ORIGIN_RESOURCE_POLICY: HeaderName =
     HeaderName::from_static("cross-origin-resource-policy");
 
-/// Headers that a page of another site can send only after a CORS preflight request.
-const OWN_HEADERS: [HeaderName; 3] = [
-    AUTHORIZATION,
+/// Headers that a page of another site can send only after a CORS preflight request. The header
+/// `Authorization` is checked separately: a browser adds stored credentials by itself.
+const OWN_HEADERS: [HeaderName; 2] = [
     HeaderName::from_static("idempotency-key"),
     HeaderName::from_static("x-requested-with"),
 ];
@@ -187,6 +187,10 @@ fn with_protective_headers(mut response: Response) -> Response {
     let headers = response.headers_mut();
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.entry(CROSS_ORIGIN_RESOURCE_POLICY).or_insert(HeaderValue::from_static("same-origin"));
+    let nothing = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'; sandbox");
+    headers.entry(CONTENT_SECURITY_POLICY).or_insert(nothing);
+    headers.entry(REFERRER_POLICY).or_insert(HeaderValue::from_static("no-referrer"));
+    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     response
 }
 
@@ -196,12 +200,20 @@ fn writes(method: &Method) -> bool {
 
 /// True if a page of another site can send such a request only after a CORS preflight request.
 fn needs_preflight(headers: &HeaderMap) -> bool {
-    if OWN_HEADERS.iter().any(|name| headers.contains_key(name)) {
+    if OWN_HEADERS.iter().any(|name| headers.contains_key(name)) || has_own_token(headers) {
         return true;
     }
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or("");
     let kind = kind.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
     !kind.is_empty() && !SIMPLE_TYPES.contains(&kind.as_str())
+}
+
+/// True if a script has set the header `Authorization`. A browser itself sends only credentials
+/// that it has asked the user for, with the scheme Basic.
+fn has_own_token(headers: &HeaderMap) -> bool {
+    let value = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or("");
+    let scheme = value.split(' ').next().unwrap_or("");
+    ["bearer", "token"].iter().any(|own| scheme.eq_ignore_ascii_case(own))
 }
 
 fn is_preflight(method: &Method, headers: &HeaderMap) -> bool {

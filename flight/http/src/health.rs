@@ -16,10 +16,17 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// `GET /health`: succeeds if the server runs and its journal accepts writes.
 pub(crate) async fn health(Extracted(state): Extracted<Arc<State>>) -> Response {
     let poisoned = state.service.parts().store.status().log.poisoned;
+    // This route needs no login, so the answer of a server with users tells no details.
+    let is_protected = state.access.authenticator.is_required();
     let (status, word, message) = match poisoned {
         _ if state.service.is_shut_down() => {
             (StatusCode::SERVICE_UNAVAILABLE, "fail", "the server is shutting down".to_string())
         }
+        Some(_) if is_protected => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "fail",
+            "the journal accepts no more writes until a restart".to_string(),
+        ),
         Some(reason) => (
             StatusCode::SERVICE_UNAVAILABLE,
             "fail",
@@ -28,7 +35,10 @@ pub(crate) async fn health(Extracted(state): Extracted<Arc<State>>) -> Response 
         None => (StatusCode::OK, "pass", "ready for queries and writes".to_string()),
     };
     // A clock alarm appears in the answer, but does not make the server unhealthy.
-    let alarms = state.service.parts().clock.status().alarms;
+    let mut alarms = state.service.parts().clock.status().alarms;
+    if is_protected {
+        alarms.clear();
+    }
     let checks: Vec<_> = alarms
         .into_iter()
         .map(|alarm| json!({ "name": "clock", "status": "warn", "message": alarm }))

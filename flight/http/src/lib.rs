@@ -18,6 +18,7 @@ mod guard;
 mod health;
 mod json;
 mod lines;
+mod login;
 mod metrics;
 mod problem;
 mod request_limit;
@@ -30,6 +31,7 @@ mod subscribe;
 mod tcp;
 mod telemetry;
 mod write;
+mod writers;
 
 pub use server::serve;
 pub use settings::HttpSettings;

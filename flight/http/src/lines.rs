@@ -2,6 +2,7 @@
 
 use axum::{body::Body, http::HeaderMap};
 use bytes::{Buf as _, Bytes};
+use stratalog_access::Authenticated;
 use stratalog_line::{LineError, LineParser, LineRequest, Outcome, Precision};
 use stratalog_model::{Durability, Error, ErrorKind, ProducerId, Result, store::AppendOptions};
 use uuid::Uuid;
@@ -53,12 +54,13 @@ pub(crate) struct WriteOutcome {
 /// outcome.
 pub(crate) async fn write(
     state: &State,
+    login: &Authenticated,
     headers: &HeaderMap,
     body: Body,
     wanted: &LineOptions,
 ) -> Result<WriteOutcome> {
     let producer = producer(headers)?;
-    let session = state.writing()?;
+    let session = state.writing(login)?;
     let mut body = DecodedBody::new(state, headers, body)?;
     let mut parser = state.parser();
     let tables = SchemaTables { session: &session, schema: &wanted.schema };

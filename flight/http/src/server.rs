@@ -4,6 +4,7 @@ use std::{
     cell::Cell,
     convert::Infallible,
     future::poll_fn,
+    net::SocketAddr,
     pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll},
@@ -22,9 +23,13 @@ use bytes::Bytes;
 use hyper::body::{Frame, Incoming, SizeHint};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::{conn::auto::Builder, graceful::GracefulShutdown},
+    server::{
+        conn::auto::Builder,
+        graceful::{GracefulShutdown, Watcher},
+    },
 };
 use socket2::{SockRef, TcpKeepalive};
+use stratalog_access::{Access, Alpn, Arrived};
 use stratalog_metrics::{Door, DoorMetrics, OpenConnection, RequestTimer};
 use stratalog_model::{Error, ErrorKind, Result};
 use stratalog_query::QueryService;
@@ -40,7 +45,9 @@ use crate::{
     HttpSettings, compat,
     connection_limit::{ConnectionLimit, ConnectionPermit, RunningRequest},
     guard::{self, Arrival},
-    health, metrics, problem,
+    health,
+    login::{self, Client},
+    metrics, problem,
     request_limit::{RequestLimit, RequestPlace, WatchedBody},
     sql,
     state::State,
@@ -78,6 +85,7 @@ fn routes(state: Arc<State>) -> Router {
         .route("/ready", get(health::ready))
         .route("/version", get(health::version))
         .route("/metrics", get(metrics::metrics))
+        .route_layer(middleware::from_fn_with_state(Arc::clone(&state), login::require))
         // `DecodedBody` limits bodies before and after decompression.
         .layer(DefaultBodyLimit::disable())
         .layer(middleware::from_fn_with_state(Arc::clone(&state), guard::check))
@@ -92,10 +100,11 @@ fn routes(state: Arc<State>) -> Router {
 pub async fn serve(
     (http, lines): (Option<TcpListener>, Option<TcpListener>),
     service: Arc<QueryService>,
+    access: Access,
     settings: HttpSettings,
     shutdown: CancellationToken,
 ) -> Result<()> {
-    let state = State::new(service, Arc::new(settings));
+    let state = State::new(service, access, Arc::new(settings));
     let taking = async {
         match lines {
             Some(lines) => take_lines(lines, Arc::clone(&state), shutdown.clone()).await,
@@ -139,13 +148,66 @@ async fn answer(
     let routes = routes(Arc::clone(&state));
     let door = state.service.parts().metrics.door(Door::Http);
     let mut connections = JoinSet::new();
-    while let Some((socket, permit, open)) =
-        accept(&listener, &connection_limit, &door, &shutdown).await
-    {
+    while let Some(accepted) = accept(&listener, &connection_limit, &door, &shutdown).await {
         while connections.try_join_next().is_some() {}
-        let (routes, requests) = (routes.clone(), requests.clone());
-        let (door, closing) = (door.clone(), door.clone());
-        let arrival = socket.local_addr().ok().map(Arrival);
+        let connection = HttpConnection {
+            state: Arc::clone(&state),
+            routes: routes.clone(),
+            requests: requests.clone(),
+            door: door.clone(),
+            builder: builder.clone(),
+        };
+        let serving = connection.serve(accepted, graceful.watcher(), shutdown.clone());
+        connections.spawn(serving);
+    }
+    let grace = Duration::from_millis(state.settings.shutdown_grace_ms);
+    if timeout(grace, graceful.shutdown()).await.is_err() {
+        connections.abort_all();
+    }
+    Ok(())
+}
+
+/// What a connection of HTTP needs.
+struct HttpConnection {
+    state: Arc<State>,
+    routes: Router,
+    requests: RequestLimit,
+    door: DoorMetrics,
+    builder: Builder<TokioExecutor>,
+}
+
+impl HttpConnection {
+    /// Serves a connection until its end.
+    async fn serve(self, accepted: Accepted, watcher: Watcher, shutdown: CancellationToken) {
+        let Accepted { socket, address, permit, open: _open } = accepted;
+        let Self { state, routes, requests, door, builder } = self;
+        let patience = Duration::from_millis(state.settings.patience_ms);
+        let Ok(_counted) = state.access.authenticator.admit(address.ip()).inspect_err(|error| {
+            door.refused();
+            tracing::debug!(%address, error = error.message(), "an HTTP connection was refused");
+        }) else {
+            return;
+        };
+        let arriving = state.access.arrive(socket, address, (Door::Http, Alpn::Http), patience);
+        let arrived = tokio::select! {
+            arrived = arriving => arrived,
+            () = permit.must_leave() => {
+                door.refused();
+                return;
+            }
+            () = shutdown.cancelled() => return,
+        };
+        let Arrived { stream, origin, peer } = match arrived {
+            Ok(arrived) => arrived,
+            Err(error) => {
+                door.refused();
+                tracing::debug!(%address, error = error.message(), "an HTTP connection was refused");
+                return;
+            }
+        };
+        let client = Client { origin, certificate_names: peer.certificate_names.into() };
+        let closing = door.clone();
+        let arrival = stream.local_address().map(Arrival);
         let speaker = Arc::clone(&permit);
         let service = hyper::service::service_fn(move |mut request: hyper::Request<Incoming>| {
             let (running, mut routes) = (speaker.begin(), routes.clone());
@@ -154,6 +216,7 @@ async fn answer(
             if let Some(arrival) = arrival {
                 request.extensions_mut().insert(arrival);
             }
+            request.extensions_mut().insert(client.clone());
             let place = match ALWAYS.contains(&request.uri().path()) {
                 true => Some(None),
                 false => requests.try_enter().map(Some),
@@ -177,41 +240,32 @@ async fn answer(
                 }))
             }
         });
-        let connection = builder.serve_connection(TokioIo::new(socket), service).into_owned();
-        let connection = graceful.watch(connection);
-        connections.spawn(async move {
-            let _open = open;
-            let mut connection = pin!(connection);
-            let connection = poll_fn(|context| match thread_has_date() {
-                true => connection.as_mut().poll(context).map(Some),
-                false => Poll::Ready(None),
-            });
-            tokio::select! {
-                ended = connection => match ended {
-                    Some(Ok(())) => {}
-                    Some(Err(error)) => {
-                        tracing::debug!(%error, "an HTTP connection failed");
-                    }
-                    None => {
-                        tracing::warn!("closed an HTTP connection: the machine's clock is outside of the years 1970 to 9999");
-                    }
-                },
-                () = permit.must_leave() => {
-                    closing.refused();
-                    tracing::debug!("closed an idle HTTP connection for a new connection");
-                }
-                () = permit.stays_silent(patience) => {
-                    closing.refused();
-                    tracing::debug!("an HTTP connection was closed before its first request");
-                }
-            }
+        let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
+        let mut connection = pin!(watcher.watch(connection));
+        let connection = poll_fn(|context| match thread_has_date() {
+            true => connection.as_mut().poll(context).map(Some),
+            false => Poll::Ready(None),
         });
+        tokio::select! {
+            ended = connection => match ended {
+                Some(Ok(())) => {}
+                Some(Err(error)) => {
+                    tracing::debug!(%error, "an HTTP connection failed");
+                }
+                None => {
+                    tracing::warn!("closed an HTTP connection: the machine's clock is outside of the years 1970 to 9999");
+                }
+            },
+            () = permit.must_leave() => {
+                closing.refused();
+                tracing::debug!("closed an idle HTTP connection for a new connection");
+            }
+            () = permit.stays_silent(patience) => {
+                closing.refused();
+                tracing::debug!("an HTTP connection was closed before its first request");
+            }
+        }
     }
-    let grace = Duration::from_millis(state.settings.shutdown_grace_ms);
-    if timeout(grace, graceful.shutdown()).await.is_err() {
-        connections.abort_all();
-    }
-    Ok(())
 }
 
 thread_local! {
@@ -279,11 +333,10 @@ async fn take_lines(
     let connection_limit = ConnectionLimit::new(state.settings.connections_max);
     let mut connections = JoinSet::new();
     let door = state.service.parts().metrics.door(Door::Lines);
-    while let Some((socket, permit, open)) =
-        accept(&listener, &connection_limit, &door, &shutdown).await
-    {
+    while let Some(accepted) = accept(&listener, &connection_limit, &door, &shutdown).await {
         while connections.try_join_next().is_some() {}
-        let serving = tcp::serve(Arc::clone(&state), socket, shutdown.clone(), permit);
+        let Accepted { socket, address, permit, open } = accepted;
+        let serving = tcp::serve(Arc::clone(&state), (socket, address), shutdown.clone(), permit);
         connections.spawn(async move {
             let _open = open;
             serving.await;
@@ -297,6 +350,14 @@ async fn take_lines(
     Ok(())
 }
 
+/// An accepted socket with its place in the limit of connections.
+struct Accepted {
+    socket: TcpStream,
+    address: SocketAddr,
+    permit: Arc<ConnectionPermit>,
+    open: OpenConnection,
+}
+
 /// Accepts the next socket, and counts it toward the connection limit. Waits while the limit is
 /// reached and all sockets are busy. `None` after `shutdown`.
 async fn accept(
@@ -304,11 +365,11 @@ async fn accept(
     connection_limit: &ConnectionLimit,
     door: &DoorMetrics,
     shutdown: &CancellationToken,
-) -> Option<(TcpStream, Arc<ConnectionPermit>, OpenConnection)> {
+) -> Option<Accepted> {
     let next = async {
         loop {
             match listener.accept().await {
-                Ok((socket, _)) => {
+                Ok((socket, address)) => {
                     let keepalive = TcpKeepalive::new().with_time(Duration::from_secs(60));
                     let prepared = socket
                         .set_nodelay(true)
@@ -317,7 +378,8 @@ async fn accept(
                         tracing::debug!(%error, "socket options");
                     }
                     let open = door.connected();
-                    return (socket, connection_limit.enter().await, open);
+                    let permit = connection_limit.enter().await;
+                    return Accepted { socket, address, permit, open };
                 }
                 // The process has no free file descriptor, or the client has already disconnected.
                 // A pause avoids a busy loop.

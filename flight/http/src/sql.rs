@@ -14,6 +14,7 @@ use arrow::{
     datatypes::{DataType, Field, Schema},
 };
 use axum::{
+    Extension,
     body::{Body, Bytes},
     extract::{Query, State as Extracted},
     http::{HeaderMap, Method, header::ACCEPT, header::CONTENT_TYPE},
@@ -26,7 +27,7 @@ use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 use stratalog_query::{Outcome, Rows, Session, StatementKind, quoted};
 
 use self::{format::Format, parameter::Parameters};
-use crate::{json::Json, problem::Problem, state::State};
+use crate::{json::Json, login::Login, problem::Problem, state::State};
 
 /// The fields of a request, from the body or from the query string of the URL.
 #[derive(Debug, Default, Deserialize)]
@@ -47,6 +48,7 @@ struct SqlRequest {
 /// `GET` and `POST /api/sql`: runs a statement and sends its rows.
 pub(crate) async fn ask(
     Extracted(state): Extracted<Arc<State>>,
+    Extension(login): Extension<Login>,
     Query(parameters): Query<HashMap<String, String>>,
     method: Method,
     headers: HeaderMap,
@@ -58,7 +60,7 @@ pub(crate) async fn ask(
         Some(name) => Format::named(name)?,
         None => Format::accepted(headers.get(ACCEPT).and_then(|accepted| accepted.to_str().ok())),
     };
-    let session = state.session("http", None)?;
+    let session = state.session(&login, "http", None)?;
     let guard = RequestSession(Arc::clone(&session));
     if let Some(schema) = &question.schema {
         let name = quoted(&crate::write::schema(&state, Some(schema), None));
@@ -255,8 +257,13 @@ const TABLE_ROWS_MAX: usize = 100_000;
 ///
 /// # Errors
 /// Errors of the statement; `LimitExceeded` for more than [`TABLE_ROWS_MAX`] rows.
-pub(crate) async fn table_of(state: &State, sql: &str, access: Access) -> Result<Table> {
-    let session = state.session("http", None)?;
+pub(crate) async fn table_of(
+    state: &State,
+    login: &Login,
+    sql: &str,
+    access: Access,
+) -> Result<Table> {
+    let session = state.session(login, "http", None)?;
     let _ended = RequestSession(Arc::clone(&session));
     let question = SqlRequest { sql: sql.to_string(), ..SqlRequest::default() };
     let mut rows = match run(&session, &question, access).await? {

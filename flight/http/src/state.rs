@@ -3,6 +3,7 @@
 use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
 
 use parking_lot::Mutex;
+use stratalog_access::{Access, Authenticated};
 use stratalog_line::{LineLimits, LineParser, RowLimits};
 use stratalog_metrics::IngestMetrics;
 use stratalog_model::{Error, ErrorKind, Result};
@@ -14,7 +15,9 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{HttpSettings, guard::Guard, store::refused_requests::RefusedRequests};
+use crate::{
+    HttpSettings, guard::Guard, store::refused_requests::RefusedRequests, writers::Writers,
+};
 
 /// Maximum bytes of rows in a parser that the server keeps for another request.
 const KEPT_ROWS_BYTES_MAX: usize = 1 << 20;
@@ -49,6 +52,7 @@ pub(crate) type GrantedRoom = (OwnedSemaphorePermit, MemoryPromise);
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) service: Arc<QueryService>,
+    pub(crate) access: Access,
     pub(crate) settings: Arc<HttpSettings>,
     pub(crate) counts: IngestMetrics,
     pub(crate) guard: Guard,
@@ -57,7 +61,7 @@ pub(crate) struct State {
     readers: Mutex<Vec<TelemetryReader>>,
     reading: Semaphore,
     names: Names,
-    writing: Mutex<Option<Arc<Session>>>,
+    writers: Writers,
     room: Arc<Semaphore>,
     /// Permits for long computations, one per processor. The limit leaves threads free for
     /// connections.
@@ -68,12 +72,17 @@ pub(crate) struct State {
 
 impl State {
     /// Creates the state, when the listener starts.
-    pub(crate) fn new(service: Arc<QueryService>, settings: Arc<HttpSettings>) -> Arc<Self> {
+    pub(crate) fn new(
+        service: Arc<QueryService>,
+        access: Access,
+        settings: Arc<HttpSettings>,
+    ) -> Arc<Self> {
         let units = (settings.inbound_bytes_max / UNIT_BYTES).min(Semaphore::MAX_PERMITS);
         let counts = service.parts().metrics.ingest().clone();
         let guard = Guard::new(&settings.hosts, &settings.origins);
         Arc::new(Self {
             service,
+            access,
             settings,
             counts,
             guard,
@@ -82,7 +91,7 @@ impl State {
             readers: Mutex::default(),
             reading: Semaphore::new(READERS_MAX),
             names: Names::default(),
-            writing: Mutex::default(),
+            writers: Writers::default(),
             room: Arc::new(Semaphore::new(units)),
             computing: Semaphore::new(threads()),
             driving: Semaphore::new(DRIVING_MAX),
@@ -139,32 +148,31 @@ impl State {
         }
     }
 
-    /// The session that all write requests share.
+    /// The session that all write requests of one login share.
     ///
     /// # Errors
     /// The errors of [`QueryService::connect`].
-    pub(crate) fn writing(&self) -> Result<Arc<Session>> {
-        let mut writing = self.writing.lock();
-        if let Some(session) = writing.as_ref().filter(|session| session.check_terminated().is_ok())
-        {
-            return Ok(Arc::clone(session));
-        }
-        let session = self.session("line protocol", None)?;
-        Ok(Arc::clone(writing.insert(session)))
+    pub(crate) fn writing(&self, login: &Authenticated) -> Result<Arc<Session>> {
+        self.writers.of(login, || self.session(login, "line protocol", None))
     }
 
     /// Opens a session for a single request.
     ///
     /// # Errors
     /// The errors of [`QueryService::connect_for_request`].
-    pub(crate) fn session(&self, name: &str, client: Option<String>) -> Result<Arc<Session>> {
+    pub(crate) fn session(
+        &self,
+        login: &Authenticated,
+        name: &str,
+        client: Option<String>,
+    ) -> Result<Arc<Session>> {
         self.service.connect_for_request(Login {
-            identity: stratalog_query::Identity::Trusted,
-            user: self.settings.default_user.clone(),
+            identity: login.identity,
+            user: login.user.clone(),
             database: self.settings.default_database.clone(),
             application_name: name.to_string(),
             client_address: client,
-            settings: Vec::new(),
+            settings: login.settings.clone(),
             long_secret: true,
         })
     }

@@ -200,7 +200,7 @@ async fn prepared(
     schema: &str,
     rows: TableRows,
 ) -> Result<PreparedAppend> {
-    let definition = ready(session, write_protocol, schema, &rows).await?;
+    let definition = ready(state, session, write_protocol, schema, &rows).await?;
     if rows.is_dated() {
         session.check_times(&definition)?;
     }
@@ -220,6 +220,7 @@ async fn prepared(
 /// Returns the definition of the table for `rows`. Creates the table or its missing columns if
 /// necessary.
 async fn ready(
+    state: &State,
     session: &Arc<Session>,
     write_protocol: WriteProtocol,
     schema: &str,
@@ -246,7 +247,7 @@ async fn ready(
                 session.define(&format!("{}: {what}", write_protocol.protocol), commands).await?;
             }
             Err(error) if error.kind() == ErrorKind::UndefinedTable => {
-                let commands = creation(session, write_protocol, schema, rows);
+                let commands = creation(state, session, write_protocol, schema, rows)?;
                 session
                     .define(&format!("{}: a new table", write_protocol.protocol), commands)
                     .await?;
@@ -309,13 +310,28 @@ fn nullable(name: &str, column_type: &ColumnType) -> NewColumn {
     }
 }
 
+/// The commands that create the table for `rows`, and its schema if necessary.
+///
+/// # Errors
+/// `InsufficientPrivilege` if the table exists, but the session may not know of it.
 fn creation(
+    state: &State,
     session: &Session,
     write_protocol: WriteProtocol,
     schema: &str,
     rows: &TableRows,
-) -> Vec<Command> {
+) -> Result<Vec<Command>> {
     let database = session.login().database.clone();
+    let catalog = state.service.parts().catalog.state();
+    if catalog.chronicle(&database, schema, rows.measurement()).is_some()
+        && session.table(Some(schema), rows.measurement()).is_err()
+    {
+        return Err(Error::new(
+            ErrorKind::InsufficientPrivilege,
+            format!("permission denied for table {}", rows.measurement()),
+        )
+        .with_hint("the owner can grant it: GRANT INSERT ON TABLE … TO …"));
+    }
     let required = |name: &str, column_type: ColumnType| NewColumn {
         nullable: false,
         ..nullable(name, &column_type)
@@ -326,21 +342,24 @@ fn creation(
     columns.push(required(TIME, ColumnType::TimestampTz { precision: 9 }));
     columns.extend(rows.new_fields().iter().map(|(name, column_type)| nullable(name, column_type)));
     let key = tags.iter().cloned().chain([TIME.to_string()]).collect();
-    vec![
-        Command::CreateSchema {
+    let mut commands = Vec::with_capacity(2);
+    // Only the creation of a schema needs the right to create schemas.
+    if catalog.schema(&database, schema).is_none() {
+        commands.push(Command::CreateSchema {
             database: database.clone(),
             name: schema.to_string(),
             if_not_exists: true,
             owner: None,
-        },
-        Command::CreateChronicle(NewChronicle {
-            database,
-            schema: schema.to_string(),
-            name: rows.measurement().to_string(),
-            columns,
-            primary_key: Some(key),
-            options: vec![("collision".to_string(), write_protocol.collision.to_string())],
-            if_not_exists: true,
-        }),
-    ]
+        });
+    }
+    commands.push(Command::CreateChronicle(NewChronicle {
+        database,
+        schema: schema.to_string(),
+        name: rows.measurement().to_string(),
+        columns,
+        primary_key: Some(key),
+        options: vec![("collision".to_string(), write_protocol.collision.to_string())],
+        if_not_exists: true,
+    }));
+    Ok(commands)
 }

@@ -12,6 +12,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use arrow::array::RecordBatch;
 use axum::{
+    Extension,
     body::{Body, Bytes},
     extract::{Query, State as Extracted},
     http::{
@@ -26,6 +27,7 @@ use stratalog_query::{Outcome, Rows, quoted};
 use stratalog_text::TextStyle;
 
 use crate::{
+    login::Login,
     problem::{self, Problem},
     sql::{Access, RequestSession, cells, objects},
     state::State,
@@ -61,6 +63,7 @@ enum SubscribeStart {
 /// `GET /api/v1/subscribe`: streams the events of a table as server-sent events.
 pub(crate) async fn subscribe(
     Extracted(state): Extracted<Arc<State>>,
+    Extension(login): Extension<Login>,
     Query(parameters): Query<HashMap<String, String>>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
@@ -79,7 +82,7 @@ pub(crate) async fn subscribe(
         question.from = SubscribeStart::Gsn(head.saturating_add(1));
         opening = format!("id: {head}\n\n");
     }
-    let session = state.session("http subscribe", None)?;
+    let session = state.session(&login, "http subscribe", None)?;
     let ended = RequestSession::new(Arc::clone(&session));
     // The subscription runs until the client ends it.
     session.variables().set("statement_timeout", "0", false)?;

@@ -1,14 +1,16 @@
 //! Line protocol over TCP, for QuestDB's clients. The protocol has no answers. A refused line ends
 //! the connection: the server stores the lines before the refused line, and none after it.
 
-use std::{sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
+use futures::FutureExt as _;
+use stratalog_access::{Alpn, Arrived, Authenticated, ServerStream};
 use stratalog_line::{LineParser, LineRequest, Outcome, Precision, TableRows};
 use stratalog_metrics::{Door, RequestClass};
 use stratalog_model::{Error, ErrorKind, Result, store::AppendOptions};
 use stratalog_query::Session;
 use tokio::{
-    io::AsyncReadExt as _,
+    io::{AsyncRead, AsyncReadExt as _},
     net::TcpStream,
     sync::mpsc,
     time::{Instant, timeout},
@@ -48,27 +50,79 @@ type Batch = (Vec<TableRows>, Room);
 /// Serves a connection until its end.
 pub(crate) async fn serve(
     state: Arc<State>,
-    socket: TcpStream,
+    (socket, address): (TcpStream, SocketAddr),
     stop: CancellationToken,
     permit: Arc<ConnectionPermit>,
 ) {
     state.counts.connected();
-    let address = socket.peer_addr().map(|address| address.to_string()).ok();
-    let served = detect_and_serve(&state, socket, address.clone(), stop, &permit).await;
+    let served = log_in_and_serve(&state, (socket, address), stop, &permit).await;
     if let Err(error) = served {
         state.service.parts().metrics.door(Door::Lines).failed(error.kind());
-        let client = address.unwrap_or_default();
-        tracing::warn!(client, %error, "a connection of line protocol was ended");
+        tracing::warn!(client = %address, %error, "a connection of line protocol was ended");
     }
     state.counts.disconnected();
+}
+
+/// Performs the TLS handshake and the login of a connection, and serves the connection.
+async fn log_in_and_serve(
+    state: &Arc<State>,
+    (socket, address): (TcpStream, SocketAddr),
+    stop: CancellationToken,
+    permit: &Arc<ConnectionPermit>,
+) -> Result<()> {
+    let patience = Duration::from_millis(state.settings.patience_ms);
+    let authenticator = &state.access.authenticator;
+    let _counted = authenticator.admit(address.ip())?;
+    if state.access.tls.is_none() && authenticator.is_required() {
+        return Err(no_login());
+    }
+    let arriving = state.access.arrive(socket, address, (Door::Lines, Alpn::Lines), patience);
+    let arrived = tokio::select! {
+        arrived = arriving => arrived,
+        () = permit.must_leave() => {
+            state.service.parts().metrics.door(Door::Lines).refused();
+            return Ok(());
+        }
+        () = stop.cancelled() => return Ok(()),
+    };
+    let Arrived { stream, origin, peer } = match arrived {
+        Ok(arrived) => arrived,
+        Err(error) => {
+            state.service.parts().metrics.door(Door::Lines).refused();
+            tracing::debug!(client = %address, error = error.message(), "a connection of line protocol was refused");
+            return Ok(());
+        }
+    };
+    let login = match authenticator.certificate_user(&peer.certificate_names) {
+        Some(user) => authenticator.certificate(&peer.certificate_names, user, origin).await?,
+        None => None,
+    };
+    let login = match login {
+        Some(login) => login,
+        None if authenticator.is_required() => return Err(no_login()),
+        None => authenticator.trust(&state.settings.default_user, origin).await?,
+    };
+    detect_and_serve(state, stream, &login, address, stop, permit).await
+}
+
+fn no_login() -> Error {
+    Error::new(
+        ErrorKind::InvalidAuthorization,
+        "line protocol over TCP needs a client certificate of a role, because the server has users",
+    )
+    .with_hint(
+        "send the lines to the port of HTTP with a token, or connect by TLS with a certificate \
+         of tls_client_ca_file",
+    )
 }
 
 /// Waits for the first bytes of a connection. Refuses HTTP requests; serves line protocol
 /// otherwise.
 async fn detect_and_serve(
     state: &Arc<State>,
-    mut socket: TcpStream,
-    address: Option<String>,
+    mut socket: ServerStream,
+    login: &Authenticated,
+    address: SocketAddr,
     stop: CancellationToken,
     permit: &Arc<ConnectionPermit>,
 ) -> Result<()> {
@@ -101,7 +155,7 @@ async fn detect_and_serve(
         .with_hint("send requests to the port of HTTP, http_listen"));
     }
     let running = permit.begin();
-    let session = state.session("line protocol over TCP", address)?;
+    let session = state.session(login, "line protocol over TCP", Some(address.to_string()))?;
     let served = read_and_store(state, (socket, permit, running), begun, &session, stop).await;
     session.close();
     served
@@ -109,7 +163,10 @@ async fn detect_and_serve(
 
 /// Reads into `buffer` until the buffer contains a complete line or [`REQUEST_LINE_BYTES_MAX`]
 /// bytes. Returns the number of bytes.
-async fn first_line(socket: &mut TcpStream, buffer: &mut [u8]) -> std::io::Result<usize> {
+async fn first_line(
+    socket: &mut (impl AsyncRead + Unpin),
+    buffer: &mut [u8],
+) -> std::io::Result<usize> {
     let mut count = 0;
     loop {
         let rest = buffer.get_mut(count..).unwrap_or_default();
@@ -143,7 +200,7 @@ fn is_http(bytes: &[u8]) -> bool {
 /// Reads and parses lines; another task stores the rows in the same order.
 async fn read_and_store(
     state: &Arc<State>,
-    (mut socket, permit, running): (TcpStream, &Arc<ConnectionPermit>, RunningRequest),
+    (mut socket, permit, running): (ServerStream, &Arc<ConnectionPermit>, RunningRequest),
     begun: Vec<u8>,
     session: &Arc<Session>,
     stop: CancellationToken,
@@ -217,7 +274,7 @@ struct Reader<'a> {
 impl Reader<'_> {
     async fn read(
         &mut self,
-        socket: &mut TcpStream,
+        socket: &mut ServerStream,
         begun: Vec<u8>,
         stop: &CancellationToken,
     ) -> Result<()> {
@@ -287,10 +344,10 @@ impl Reader<'_> {
 
     /// Passes all complete lines that have arrived to the storing task, before the server closes
     /// the connection to make room for another connection.
-    async fn leave(&mut self, socket: &TcpStream, buffer: &mut [u8]) -> Result<()> {
+    async fn leave(&mut self, socket: &mut ServerStream, buffer: &mut [u8]) -> Result<()> {
         let mut left = LAST_BYTES_MAX;
         while left > 0
-            && let Ok(count @ 1..) = socket.try_read(buffer)
+            && let Some(Ok(count @ 1..)) = socket.read(buffer).now_or_never()
         {
             left = left.saturating_sub(count);
             if !self.take(buffer.get(..count).unwrap_or_default()).await? {

@@ -3,11 +3,13 @@
 use std::{collections::HashMap, sync::Arc};
 
 use axum::{
+    Extension,
     body::Body,
     extract::{Query, State as Extracted},
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
 };
+use stratalog_access::Authenticated;
 use stratalog_line::Tables;
 use stratalog_model::{Durability, Error, ErrorKind, Result, store::AppendOptions};
 use stratalog_telemetry::{Encoding, Layout, Outcome, TelemetryReader, content};
@@ -16,6 +18,7 @@ use tokio::task::block_in_place;
 use crate::{
     body::DecodedBody,
     lines::producer,
+    login::Login,
     problem::{failed, in_one_line, status},
     state::State,
     store::{self, SchemaTables, WriteProtocol},
@@ -46,6 +49,7 @@ type TelemetryQuery = Query<HashMap<String, String>>;
 /// `POST /api/v1/write`: stores the samples of Prometheus remote write.
 pub(crate) async fn remote_write(
     Extracted(state): Extracted<Arc<State>>,
+    Extension(login): Extension<Login>,
     Query(parameters): TelemetryQuery,
     headers: HeaderMap,
     body: Body,
@@ -65,7 +69,8 @@ pub(crate) async fn remote_write(
     }
     // The remote-write reader decompresses the body, so `DecodedBody` must not.
     let body = DecodedBody::undecoded(&state, body);
-    let request = Request { write_protocol: REMOTE_WRITE, parameters: &parameters };
+    let request =
+        Request { login: &login, write_protocol: REMOTE_WRITE, parameters: &parameters };
     let layout = request.layout();
     let read = |reader: &mut TelemetryReader, body: &[u8], tables: &dyn Tables| {
         reader.remote_write(body, layout, tables)
@@ -83,12 +88,13 @@ pub(crate) async fn remote_write(
 /// `POST /v1/metrics`: stores metrics of OTLP.
 pub(crate) async fn metrics(
     Extracted(state): Extracted<Arc<State>>,
+    Extension(login): Extension<Login>,
     Query(parameters): TelemetryQuery,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
     let now_ns = state.service.parts().clock.now_ns();
-    let request = Request { write_protocol: OTLP_METRICS, parameters: &parameters };
+    let request = Request { login: &login, write_protocol: OTLP_METRICS, parameters: &parameters };
     let layout = request.layout();
     otlp(&state, &headers, body, request, |encoding| {
         move |reader: &mut TelemetryReader, body: &[u8], tables: &dyn Tables| {
@@ -101,12 +107,13 @@ pub(crate) async fn metrics(
 /// `POST /v1/logs`: stores log records of OTLP.
 pub(crate) async fn logs(
     Extracted(state): Extracted<Arc<State>>,
+    Extension(login): Extension<Login>,
     Query(parameters): TelemetryQuery,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
     let now_ns = state.service.parts().clock.now_ns();
-    let request = Request { write_protocol: OTLP_LOGS, parameters: &parameters };
+    let request = Request { login: &login, write_protocol: OTLP_LOGS, parameters: &parameters };
     let table = request.parameter("table").unwrap_or(LOGS);
     otlp(&state, &headers, body, request, |encoding| {
         move |reader: &mut TelemetryReader, body: &[u8], tables: &dyn Tables| {
@@ -147,9 +154,10 @@ where
     }
 }
 
-/// The options in the URL of a request.
+/// The login of a request, and the options in its URL.
 #[derive(Debug, Clone, Copy)]
 struct Request<'a> {
+    login: &'a Authenticated,
     write_protocol: WriteProtocol,
     parameters: &'a HashMap<String, String>,
 }
@@ -180,7 +188,7 @@ async fn write(
     let durability = request.parameter("durability").map(str::parse::<Durability>).transpose()?;
     let producer = producer(headers)?;
     let schema = schema(state, request.parameter("db"), None);
-    let session = state.writing()?;
+    let session = state.writing(request.login)?;
     let (body, _room) = decoded.all().await?;
     let mut reads = 0;
     loop {

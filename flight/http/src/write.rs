@@ -3,6 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use axum::{
+    Extension,
     body::Body,
     extract::{Query, State as Extracted},
     http::{HeaderMap, StatusCode},
@@ -15,6 +16,7 @@ use stratalog_model::{Durability, Error, Result};
 use crate::{
     json::Json,
     lines::{self, LineOptions, WriteOutcome},
+    login::Login,
     problem::{answer, in_one_line, status},
     state::State,
 };
@@ -38,35 +40,38 @@ enum Version {
 /// `POST /write` of InfluxDB 1: stores lines.
 pub(crate) async fn one(
     Extracted(state): Extracted<Arc<State>>,
+    Extension(login): Extension<Login>,
     Query(parameters): WriteQuery,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    write(&state, Version::One, &parameters, &headers, body).await
+    write((&state, &login), Version::One, &parameters, &headers, body).await
 }
 
 /// `POST /api/v2/write` of InfluxDB 2: stores lines.
 pub(crate) async fn two(
     Extracted(state): Extracted<Arc<State>>,
+    Extension(login): Extension<Login>,
     Query(parameters): WriteQuery,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    write(&state, Version::Two, &parameters, &headers, body).await
+    write((&state, &login), Version::Two, &parameters, &headers, body).await
 }
 
 /// `POST /api/v3/write_lp` of InfluxDB 3: stores lines.
 pub(crate) async fn three(
     Extracted(state): Extracted<Arc<State>>,
+    Extension(login): Extension<Login>,
     Query(parameters): WriteQuery,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    write(&state, Version::Three, &parameters, &headers, body).await
+    write((&state, &login), Version::Three, &parameters, &headers, body).await
 }
 
 async fn write(
-    state: &State,
+    (state, login): (&State, &Login),
     version: Version,
     parameters: &HashMap<String, String>,
     headers: &HeaderMap,
@@ -74,7 +79,7 @@ async fn write(
 ) -> Response {
     let written = match line_options(state, version, parameters) {
         Ok(line_options) => {
-            lines::write(state, headers, body, &line_options).await.map(|w| (w, line_options))
+            lines::write(state, login, headers, body, &line_options).await.map(|w| (w, line_options))
         }
         Err(error) => Err(error),
     };

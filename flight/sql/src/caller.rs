@@ -2,9 +2,9 @@
 //! and tickets.
 //!
 //! ```text
-//!   Bearer token of this server ─► the login of the Handshake call that issued the token
-//!   Basic, or no login ──────────► a login of the connection, by user and database
-//!   any other Bearer token ──────► treated like no login: the server did not issue the token
+//!   Bearer token of a Handshake ─► the login of the Handshake call that issued the token
+//!   Basic, any other token, client certificate, or no login, on a server without users
+//!                                ─► a login of the connection, by user, identity and database
 //! ```
 
 mod registry;
@@ -19,6 +19,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use stratalog_access::{Authenticator, LoginStamp};
 use stratalog_model::{Clock, Error, ErrorKind, Result};
 use stratalog_query::{Login, QueryService, Session};
 use tokio_util::sync::CancellationToken;
@@ -47,6 +48,8 @@ pub(crate) struct Caller {
     /// The tokens that cancel the running work of redeemed tickets, by ticket number.
     running: Mutex<HashMap<u64, CancellationToken>>,
     parts: Mutex<HashMap<u64, Arc<SharedRows>>>,
+    authenticator: Arc<Authenticator>,
+    stamp: LoginStamp,
     next_number: AtomicU64,
     used_ns: AtomicI64,
     _watch: Watch,
@@ -73,10 +76,12 @@ impl Caller {
     /// The errors of [`QueryService::connect`].
     pub(crate) fn new(
         service: &Arc<QueryService>,
+        authenticator: &Arc<Authenticator>,
         settings: &Arc<FlightSettings>,
         encoded: &Arc<EncodedCommits>,
         login: Login,
     ) -> Result<Arc<Self>> {
+        let stamp = authenticator.stamp(&login.identity);
         let session = service.connect(login)?;
         Ok(Arc::new_cyclic(|caller: &Weak<Self>| {
             let caller = Weak::clone(caller);
@@ -96,11 +101,22 @@ impl Caller {
                 statements: Mutex::default(),
                 running: Mutex::default(),
                 parts: Mutex::default(),
+                authenticator: Arc::clone(authenticator),
+                stamp,
                 next_number: AtomicU64::new(1),
                 used_ns: AtomicI64::new(service.parts().clock.now_ns()),
                 _watch: Watch::new(session, end),
             }
         }))
+    }
+
+    /// Checks that the login is still valid: the role exists and may log in, its password is the
+    /// password of the login, and its token was not revoked and has not expired.
+    ///
+    /// # Errors
+    /// `InvalidAuthorization`.
+    pub(crate) fn check_login(&self) -> Result<()> {
+        self.authenticator.check_valid(&self.session.identity(), &self.stamp)
     }
 
     /// The encoded messages of recent commits, which all subscribers share.

@@ -13,11 +13,12 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use stratalog_access::{Arrived, Authenticated, ClientOrigin, ConnectionPlace, ServerStream};
 use stratalog_metrics::{DoorMetrics, OpenConnection};
 use stratalog_model::{Error, ErrorKind, Result};
+use stratalog_query::Identity;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::TcpStream,
     sync::OwnedSemaphorePermit,
 };
 use tonic::transport::server::Connected;
@@ -32,11 +33,16 @@ use crate::caller::Caller;
 /// database.
 const CALLERS_MAX: usize = 16;
 
+/// User, identity and database of a login.
+type CallerKey = (String, Identity, String);
+
 /// The client of a connection, with the logins for calls without a token.
 #[derive(Debug)]
 pub(crate) struct Peer {
-    address: SocketAddr,
-    callers: Mutex<HashMap<(String, String), Arc<Caller>>>,
+    origin: ClientOrigin,
+    /// The names in the client's verified certificate; empty without a certificate.
+    certificate_names: Vec<String>,
+    callers: Mutex<HashMap<CallerKey, Arc<Caller>>>,
     /// The connection's place among the connections that have made no call; `None` after the first
     /// call.
     lobby_place: Mutex<Option<LobbyPlace>>,
@@ -45,7 +51,17 @@ pub(crate) struct Peer {
 impl Peer {
     /// The client's address.
     pub(crate) fn address(&self) -> SocketAddr {
-        self.address
+        self.origin.address
+    }
+
+    /// Where the client comes from.
+    pub(crate) fn origin(&self) -> ClientOrigin {
+        self.origin
+    }
+
+    /// The names in the client's verified certificate; empty without a certificate.
+    pub(crate) fn certificate_names(&self) -> &[String] {
+        &self.certificate_names
     }
 
     /// Records that the connection has made a call. From now on the server does not close the
@@ -54,25 +70,28 @@ impl Peer {
         drop(self.lobby_place.lock().take());
     }
 
-    /// The connection's login for a user and database. Creates a missing login with `make`.
+    /// The connection's login as a user, for a database. Creates a missing login with `make`.
     ///
     /// # Errors
     /// `LimitExceeded`, and errors of `make`; `Shutdown` if another session has terminated the
     /// login's session.
     pub(crate) fn caller(
         &self,
-        user: &str,
+        login: &Authenticated,
         database: &str,
         make: impl FnOnce() -> Result<Arc<Caller>>,
     ) -> Result<Arc<Caller>> {
         let mut callers = self.callers.lock();
-        let name = (user.to_string(), database.to_string());
+        let name = (login.user.clone(), login.identity, database.to_string());
         if let Some(caller) = callers.get(&name) {
-            let goes_on = caller.session().check_terminated();
+            let goes_on = caller.session().check_terminated().and(caller.check_login());
             let caller = Arc::clone(caller);
             // Only this call fails; the next call opens a new session.
             goes_on.inspect_err(|_| drop(callers.remove(&name)))?;
             return Ok(caller);
+        }
+        if callers.len() >= CALLERS_MAX {
+            callers.retain(|_, caller| caller.check_login().is_ok());
         }
         if callers.len() >= CALLERS_MAX {
             return Err(Error::new(
@@ -96,36 +115,38 @@ impl Peer {
 /// connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    socket: TcpStream,
+    socket: ServerStream,
     outbox: Outbox,
     peer: Arc<Peer>,
     silence: Silence,
     /// The metrics in which a connection without any call counts as refused; `None` after the
     /// count.
     door: Option<DoorMetrics>,
-    _place: OwnedSemaphorePermit,
+    _places: (OwnedSemaphorePermit, ConnectionPlace),
     _open: OpenConnection,
 }
 
 impl Connection {
-    /// Creates a connection from a socket that the listener has accepted.
+    /// Creates a connection from a socket that the listener has accepted, after its TLS handshake.
     pub(crate) fn new(
-        socket: TcpStream,
-        address: SocketAddr,
+        arrived: Arrived,
         lobby_place: LobbyPlace,
-        place: OwnedSemaphorePermit,
+        places: (OwnedSemaphorePermit, ConnectionPlace),
         (open, door): (OpenConnection, DoorMetrics),
     ) -> Self {
+        let Arrived { stream: socket, origin, peer } = arrived;
         let silence = lobby_place.silence();
         let lobby_place = Mutex::new(Some(lobby_place));
-        let peer = Arc::new(Peer { address, callers: Mutex::default(), lobby_place });
+        let certificate_names = peer.certificate_names;
+        let callers = Mutex::default();
+        let peer = Arc::new(Peer { origin, certificate_names, callers, lobby_place });
         Self {
             socket,
             outbox: Outbox::new(),
             peer,
             silence,
             door: Some(door),
-            _place: place,
+            _places: places,
             _open: open,
         }
     }

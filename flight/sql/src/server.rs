@@ -5,11 +5,15 @@ use std::{sync::Arc, time::Duration};
 use arrow_flight::flight_service_server::FlightServiceServer;
 use futures::{Stream, stream};
 use socket2::{SockRef, TcpKeepalive};
+use stratalog_access::{Access, Alpn};
 use stratalog_flight_wire::Seal;
 use stratalog_metrics::{Door, DoorMetrics};
 use stratalog_model::{Error, Result};
 use stratalog_query::QueryService;
-use tokio::{net::TcpListener, sync::Semaphore};
+use tokio::{
+    net::TcpListener,
+    sync::{Semaphore, mpsc},
+};
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Server;
 
@@ -17,7 +21,10 @@ use crate::{
     FlightSettings,
     answers::Answers,
     caller::Callers,
-    connection::{Connection, silence::Lobby},
+    connection::{
+        Connection,
+        silence::{self, Lobby},
+    },
     service::Flight,
 };
 
@@ -44,12 +51,15 @@ const FRAME_BYTES: u32 = 256 << 10;
 pub async fn serve(
     listener: TcpListener,
     service: Arc<QueryService>,
+    access: Access,
     settings: FlightSettings,
     shutdown: CancellationToken,
 ) -> Result<()> {
     let settings = Arc::new(settings);
     let seal = Seal::random()?;
-    let callers = Callers::new(Arc::clone(&service), Arc::clone(&settings), seal.clone());
+    let authenticator = Arc::clone(&access.authenticator);
+    let callers =
+        Callers::new(Arc::clone(&service), authenticator, Arc::clone(&settings), seal.clone());
     let callers = Arc::new(callers);
     let counting = Arc::clone(&service);
     let door = service.parts().metrics.door(Door::Flight);
@@ -69,7 +79,7 @@ pub async fn serve(
         .max_frame_size(FRAME_BYTES)
         .add_service(Answers { calls, service: counting, door: door.clone() })
         .serve_with_incoming_shutdown(
-            incoming(listener, places, door),
+            incoming(listener, access, places, door),
             shutdown.clone().cancelled_owned(),
         );
     let expiring = async {
@@ -91,38 +101,88 @@ pub async fn serve(
     served.map_err(|error| Error::internal(format!("the Flight listener failed: {error}")))
 }
 
-/// Accepts sockets. When the limit of connections is reached, the server closes the oldest
-/// connection that has made no call; without such a connection, a new socket waits.
+/// Accepts sockets, and performs their TLS handshakes. When the limit of connections is reached, the
+/// server closes the oldest connection that has made no call; without such a connection, a new
+/// socket waits.
 fn incoming(
     listener: TcpListener,
+    access: Access,
     places: Arc<Semaphore>,
     door: DoorMetrics,
 ) -> impl Stream<Item = std::io::Result<Connection>> {
+    let (sender, receiver) = mpsc::channel(1);
+    tokio::spawn(accept_all(listener, access, places, door, sender));
+    stream::unfold(receiver, |mut receiver| async move {
+        receiver.recv().await.map(|connection| (Ok(connection), receiver))
+    })
+}
+
+/// Accepts sockets until the receiver of the connections is dropped.
+async fn accept_all(
+    listener: TcpListener,
+    access: Access,
+    places: Arc<Semaphore>,
+    door: DoorMetrics,
+    sender: mpsc::Sender<Connection>,
+) {
     let lobby = Lobby::default();
-    let state = (listener, places, lobby, door);
-    stream::unfold(state, |(listener, places, lobby, door)| async move {
-        loop {
-            match listener.accept().await {
-                Ok((socket, address)) => {
-                    prepare(&socket);
-                    let measured = (door.connected(), door.clone());
-                    if places.available_permits() == 0 {
-                        lobby.make_room();
-                    }
-                    let place = Arc::clone(&places).acquire_owned().await.ok()?;
-                    let connection =
-                        Connection::new(socket, address, lobby.enter(), place, measured);
-                    return Some((Ok(connection), (listener, places, lobby, door)));
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = sender.closed() => return,
+        };
+        let (socket, address) = match accepted {
+            Ok(accepted) => accepted,
+            // The process has no free file descriptor, or the client has disconnected. A pause
+            // avoids a busy loop.
+            Err(error) => {
+                tracing::warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                continue;
+            }
+        };
+        prepare(&socket);
+        let open = door.connected();
+        let counted = match access.authenticator.admit(address.ip()) {
+            Ok(counted) => counted,
+            Err(error) => {
+                door.refused();
+                tracing::debug!(%address, error = error.message(), "a connection was refused");
+                continue;
+            }
+        };
+        if places.available_permits() == 0 {
+            lobby.make_room();
+        }
+        let place = tokio::select! {
+            place = Arc::clone(&places).acquire_owned() => place,
+            () = sender.closed() => return,
+        };
+        let Ok(place) = place else { return };
+        let (lobby_place, access, door) = (lobby.enter(), access.clone(), door.clone());
+        let sender = sender.clone();
+        tokio::spawn(async move {
+            let arriving =
+                access.arrive(socket, address, (Door::Flight, Alpn::Flight), silence::PATIENCE);
+            let arrived = tokio::select! {
+                arrived = arriving => arrived,
+                () = lobby_place.must_leave() => return door.refused(),
+                () = sender.closed() => return,
+            };
+            match arrived {
+                Ok(arrived) => {
+                    let places = (place, counted);
+                    let connection = Connection::new(arrived, lobby_place, places, (open, door));
+                    // After a failed send, the listener has ended.
+                    let _ = sender.send(connection).await;
                 }
-                // The process has no free file descriptor, or the client has disconnected. A pause
-                // avoids a busy loop.
                 Err(error) => {
-                    tracing::warn!(%error, "a connection could not be accepted");
-                    tokio::time::sleep(Duration::from_millis(20)).await;
+                    door.refused();
+                    tracing::debug!(%address, error = error.message(), "a connection was refused");
                 }
             }
-        }
-    })
+        });
+    }
 }
 
 fn prepare(socket: &tokio::net::TcpStream) {

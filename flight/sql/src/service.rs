@@ -61,8 +61,17 @@ impl Flight {
         Ok(Self { callers, seal, facts, shutdown })
     }
 
-    fn caller<T>(&self, request: &Request<T>) -> Result<Arc<Caller>, Status> {
-        self.callers.of(request.metadata(), None, peer(request)).map_err(refused)
+    async fn caller<T: Sync>(&self, request: &Request<T>) -> Result<Arc<Caller>, Status> {
+        self.callers.of(request.metadata(), None, peer(request)).await.map_err(refused)
+    }
+
+    /// The caller of a call with a stream of messages. The stream cannot be shared by threads, so
+    /// the function takes copies.
+    async fn stream_caller(
+        &self,
+        (headers, peer): (MetadataMap, Option<Arc<Peer>>),
+    ) -> Result<Arc<Caller>, Status> {
+        self.callers.of(&headers, None, peer.as_ref()).await.map_err(refused)
     }
 
     async fn info_of(
@@ -186,8 +195,9 @@ impl FlightService for Flight {
             }
         };
         let named = first.and_then(|first| arrow_flight::BasicAuth::decode(first.payload).ok());
-        let user = named.map(|named| named.username);
-        let token = self.callers.log_in(&headers, user, peer.as_ref()).map_err(refused)?;
+        let pair = named.map(|named| (named.username, named.password));
+        let logged_in = self.callers.log_in(&headers, pair, peer.as_ref()).await;
+        let token = logged_in.map_err(refused)?;
         let payload = Bytes::from(token.clone().into_bytes());
         let answer = HandshakeResponse { protocol_version: 0, payload };
         let mut response = Response::new(stream::iter([Ok(answer)]).boxed());
@@ -202,7 +212,7 @@ impl FlightService for Flight {
         &self,
         request: Request<Criteria>,
     ) -> Result<Response<Self::ListFlightsStream>, Status> {
-        let caller = self.caller(&request)?;
+        let caller = self.caller(&request).await?;
         if !request.get_ref().expression.is_empty() {
             return Err(refused(
                 Error::new(
@@ -232,7 +242,7 @@ impl FlightService for Flight {
         &self,
         request: Request<FlightDescriptor>,
     ) -> Result<Response<FlightInfo>, Status> {
-        let caller = self.caller(&request)?;
+        let caller = self.caller(&request).await?;
         self.info_of(&caller, request.into_inner()).await.map(Response::new)
     }
 
@@ -240,7 +250,7 @@ impl FlightService for Flight {
         &self,
         request: Request<FlightDescriptor>,
     ) -> Result<Response<PollInfo>, Status> {
-        let caller = self.caller(&request)?;
+        let caller = self.caller(&request).await?;
         // A result is available at once, so the client never needs to poll again.
         let info = self.info_of(&caller, request.into_inner()).await?;
         let done = PollInfo {
@@ -256,7 +266,7 @@ impl FlightService for Flight {
         &self,
         request: Request<FlightDescriptor>,
     ) -> Result<Response<SchemaResult>, Status> {
-        let caller = self.caller(&request)?;
+        let caller = self.caller(&request).await?;
         self.schema_of(&caller, request.get_ref()).await.map(Response::new)
     }
 
@@ -268,10 +278,11 @@ impl FlightService for Flight {
         if let Some(text) = TextTicket::read(ticket) {
             let TextTicket { sql_query, database, .. } = text.map_err(refused)?;
             let caller = self.callers.of(request.metadata(), database.as_deref(), peer(&request));
-            let answered = statement::run_text(&caller.map_err(refused)?, sql_query).await;
+            let caller = caller.await.map_err(refused)?;
+            let answered = statement::run_text(&caller, sql_query).await;
             return answered.map(Response::new).map_err(refused);
         }
-        let caller = self.caller(&request)?;
+        let caller = self.caller(&request).await?;
         self.redeem(&caller, ticket).await.map(Response::new)
     }
 
@@ -279,7 +290,7 @@ impl FlightService for Flight {
         &self,
         request: Request<Streaming<FlightData>>,
     ) -> Result<Response<Self::DoPutStream>, Status> {
-        let caller = self.caller(&request)?;
+        let caller = self.stream_caller((request.metadata().clone(), peer(&request).cloned())).await?;
         let messages = put::until_shutdown(request.into_inner().boxed(), &self.shutdown);
         put::put(&caller, messages).await.map(Response::new)
     }
@@ -288,15 +299,16 @@ impl FlightService for Flight {
         &self,
         request: Request<Streaming<FlightData>>,
     ) -> Result<Response<Self::DoExchangeStream>, Status> {
-        let caller = self.caller(&request)?;
+        let caller = self.stream_caller((request.metadata().clone(), peer(&request).cloned())).await?;
         let messages = put::until_shutdown(request.into_inner().boxed(), &self.shutdown);
         put::exchange(&caller, messages).await.map(Response::new)
     }
 
     async fn list_actions(
         &self,
-        _: Request<Empty>,
+        request: Request<Empty>,
     ) -> Result<Response<Self::ListActionsStream>, Status> {
+        self.caller(&request).await?;
         Ok(Response::new(stream::iter(actions::list().into_iter().map(Ok)).boxed()))
     }
 
@@ -304,7 +316,7 @@ impl FlightService for Flight {
         &self,
         request: Request<Action>,
     ) -> Result<Response<Self::DoActionStream>, Status> {
-        let caller = self.caller(&request)?;
+        let caller = self.caller(&request).await?;
         let peer = peer(&request).cloned();
         let call = actions::ActionContext {
             callers: &self.callers,

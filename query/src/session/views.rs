@@ -51,14 +51,15 @@ impl SessionCatalogView {
         if session.is_none() && current.is_none() {
             return login;
         }
-        let token = match login {
+        let (token, expires_ns) = match login {
             // The trust ends for all sessions, also after SET ROLE.
             Identity::Trusted if self.catalog.state().access().is_protected() => return login,
-            Identity::System | Identity::Trusted => None,
-            Identity::Role(roles) => roles.token,
+            Identity::System | Identity::Trusted => (None, None),
+            Identity::Role(roles) => (roles.token, roles.expires_ns),
         };
         let session = session.unwrap_or_else(|| login.session());
-        Identity::Role(RoleIdentity { session, current: current.unwrap_or(session), token })
+        let current = current.unwrap_or(session);
+        Identity::Role(RoleIdentity { session, current, token, expires_ns })
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
 };
 
 use stratalog_access::{
-    Access, Authenticator, AuthenticatorSettings, LoginAttempt, LoginMethod, LoginObserver, Tls,
+    Access, Authenticator, AuthenticatorSettings, JwtSettings, JwtVerifier, LoginAttempt, LoginMethod, LoginObserver, Tls,
     TlsSettings,
 };
 use stratalog_model::{BoxFuture, Error, ErrorKind, Result};
@@ -83,6 +83,13 @@ pub(crate) fn open(settings: &Settings, embedded: &Embedded, tls: Option<Arc<Tls
     let secret = login_secret::of(embedded.directory());
     let authenticator = Authenticator::new(Arc::clone(embedded.catalog()), limits, &secret)
         .with_observer(Arc::new(LoginAudit(Arc::clone(service))));
+    let authenticator = match jwt_settings(settings) {
+        Some(jwt) => {
+            let clock = Arc::clone(&service.parts().clock);
+            authenticator.with_bearer_verifier(Arc::new(JwtVerifier::new(jwt, clock)))
+        }
+        None => authenticator,
+    };
     service.set_certificates(Arc::new(ServerCertificates(tls.clone())));
     if !authenticator.is_required() {
         tracing::warn!(
@@ -91,6 +98,16 @@ pub(crate) fn open(settings: &Settings, embedded: &Embedded, tls: Option<Arc<Tls
         );
     }
     Access { authenticator: Arc::new(authenticator), tls }
+}
+
+/// The settings of JSON web tokens; `None` if the server accepts none.
+fn jwt_settings(settings: &Settings) -> Option<JwtSettings> {
+    (!settings.jwt_keys.is_empty()).then(|| JwtSettings {
+        keys: settings.jwt_keys.clone(),
+        issuer: settings.jwt_issuer.clone(),
+        audience: settings.jwt_audience.clone(),
+        role_claim: settings.jwt_role_claim.clone(),
+    })
 }
 
 /// True if clients can log in: a role with LOGIN has a password.

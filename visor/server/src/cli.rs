@@ -4,7 +4,9 @@ use std::{io::Write as _, process::ExitCode};
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::{backup, check, clock, demo, export, import, serve, settings, sql};
+use crate::{
+    backup, certificate, check, clock, demo, export, import, serve, settings, sql, token, user,
+};
 
 /// Events in a tiered, time-ordered log, with SQL over all events.
 #[derive(Debug, Parser)]
@@ -34,6 +36,12 @@ enum Command {
     Backups(backup::BackupsArguments),
     /// Restore a backup into a new data directory
     Restore(backup::RestoreArguments),
+    /// Create, change, drop or list users
+    User(user::UserArguments),
+    /// Create, list or revoke tokens for programs
+    Token(token::TokenArguments),
+    /// Make a certificate for TLS
+    Certificate(certificate::CertificateArguments),
     /// Demonstrate load, queries, kill and recovery on a temporary server, in about a minute
     Demo(demo::DemoArguments),
     /// Print a page of the manual, generated from the program
@@ -62,6 +70,9 @@ pub fn run() -> ExitCode {
         Command::Backup(arguments) => backup::run_backup(&arguments),
         Command::Backups(arguments) => backup::run_backups(&arguments),
         Command::Restore(arguments) => backup::run_restore(&arguments),
+        Command::User(arguments) => user::run(&arguments),
+        Command::Token(arguments) => token::run(&arguments),
+        Command::Certificate(arguments) => certificate::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Docs { page: Page::Settings } => {
             let page = settings::settings_page();

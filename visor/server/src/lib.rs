@@ -2,7 +2,7 @@
 //!
 //! *What it is*: settings, the data directory, the wiring of clock, journals, catalog, engine,
 //! query service and listeners ([`Server`], and [`Embedded`] without listeners), and the commands
-//! `serve`, `sql`, `import`, `export`, `check`, `clock`, `backup`, `backups`, `restore` and `demo`.
+//! `serve`, `sql`, `import`, `export`, `check`, `clock`, `backup`, `backups`, `restore`, `user`, `token`, `certificate` and `demo`.
 //!
 //! *What it deliberately is not*: it stores nothing, plans nothing and speaks no protocol itself.
 //! The parts are independent of each other; only this crate connects them.
@@ -11,7 +11,9 @@
 //! and a close goes in the opposite order.
 
 mod access;
+mod access_target;
 mod backup;
+mod certificate;
 pub mod check;
 pub mod cli;
 mod clock;
@@ -26,10 +28,13 @@ mod login_secret;
 pub mod memory;
 mod serve;
 mod server;
+mod password;
 pub mod settings;
 pub mod sql;
 mod start_error;
 mod threads;
+mod token;
+mod user;
 
 pub use backup::DatabaseBackups;
 pub use embedded::Embedded;

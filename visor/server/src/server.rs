@@ -104,7 +104,7 @@ impl Server {
                 shutdown_grace_ms: settings.shutdown_grace_ms,
                 ..FlightSettings::default()
             };
-            let serving = stratalog_flight_sql::serve(listener, service(), flight, stop());
+            let serving = stratalog_flight_sql::serve(listener, service(), access.clone(), flight, stop());
             server.listeners.push(tokio::spawn(serving));
         }
         server.addresses.http = http.as_ref().map(|door| door.address);
@@ -120,7 +120,7 @@ impl Server {
         };
         if http.is_some() || lines.is_some() {
             let doors = (http.map(|door| door.listener), lines.map(|door| door.listener));
-            let serving = stratalog_http::serve(doors, service(), own, stop());
+            let serving = stratalog_http::serve(doors, service(), access.clone(), own, stop());
             server.listeners.push(tokio::spawn(serving));
         }
         Ok(server)

@@ -161,6 +161,20 @@ settings! {
     /// make guessing passwords from a stolen backup slower, and each login slower for clients.
     scram_iterations: u32, "number" = 4096;
 
+    /// Keys of JSON web tokens (OpenID Connect): a file with a JWKS, or its URL `https://…`. Clients
+    /// then log in with such tokens (RS256, ES256 or EdDSA) as Bearer. An empty value accepts no
+    /// JSON web token.
+    jwt_keys: String, "path or URL" = String::new();
+
+    /// Required issuer (`iss`) of JSON web tokens. Needed with `jwt_keys`.
+    jwt_issuer: String, "text" = String::new();
+
+    /// Required audience (`aud`) of JSON web tokens. Needed with `jwt_keys`.
+    jwt_audience: String, "text" = String::new();
+
+    /// Claim of JSON web tokens that holds the name of the role.
+    jwt_role_claim: String, "text" = "sub".to_string();
+
     /// Failed logins per minute of one address as one role, after which the server refuses further
     /// logins without a check; 0 for no limit. The limit of an address over all roles, and of a role
     /// over all addresses, is ten times as large.

@@ -86,7 +86,11 @@ impl Authenticator {
         match login_role(&state, &verified.role) {
             Ok(role) => {
                 self.record_success(&attempt, text.as_bytes()).await?;
-                Ok(Authenticated { expires_ns: verified.expires_ns, ..of_role(role) })
+                Ok(Authenticated {
+                    identity: Identity::of_role(role.id).until(verified.expires_ns),
+                    expires_ns: verified.expires_ns,
+                    ..of_role(role)
+                })
             }
             Err(reason) => Err(self.refuse_token(attempt, reason).await),
         }

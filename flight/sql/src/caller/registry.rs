@@ -7,6 +7,7 @@ use base64::{
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
 };
 use parking_lot::Mutex;
+use stratalog_access::{Authenticated, Authenticator};
 use stratalog_flight_wire::Seal;
 use stratalog_model::{Error, ErrorKind, Result};
 use stratalog_query::{Login, QueryService, quoted};
@@ -16,7 +17,7 @@ use uuid::Uuid;
 use super::Caller;
 use crate::{FlightSettings, connection::Peer, encode::EncodedCommits};
 
-/// The beginning of every token that this server issues.
+/// The beginning of every token that a Handshake issues.
 const TOKEN_PREFIX: &str = "stratalog-";
 const PURPOSE: &str = "token";
 
@@ -36,41 +37,38 @@ const DATABASE_HEADERS: [&str; 3] = ["database", "bucket-name", "iox-namespace-n
 #[derive(Debug)]
 pub(crate) struct Callers {
     service: Arc<QueryService>,
+    authenticator: Arc<Authenticator>,
     settings: Arc<FlightSettings>,
     seal: Seal,
     logins: Mutex<HashMap<Uuid, Arc<Caller>>>,
     encoded: Arc<EncodedCommits>,
 }
 
-/// The user, password and database in the headers of a call, before they are checked.
-#[derive(Debug, Default)]
-struct Claim {
-    user: Option<String>,
-    token: Option<String>,
-}
-
 impl Callers {
     /// Creates a registry without logins.
     pub(crate) fn new(
         service: Arc<QueryService>,
+        authenticator: Arc<Authenticator>,
         settings: Arc<FlightSettings>,
         seal: Seal,
     ) -> Self {
-        Self { service, settings, seal, logins: Mutex::default(), encoded: Arc::default() }
+        let (logins, encoded) = (Mutex::default(), Arc::default());
+        Self { service, authenticator, settings, seal, logins, encoded }
     }
 
-    /// Logs a client in, and returns a new token.
+    /// Logs a client in, and returns a new token. `pair` is a user and password from the message of
+    /// a Handshake.
     ///
     /// # Errors
-    /// `TooManyConnections`; `InvalidAuthorization` for an unreadable login; errors from opening a
-    /// session.
-    pub(crate) fn log_in(
+    /// `TooManyConnections`; `InvalidAuthorization`, `InvalidPassword` for a refused login; errors
+    /// from opening a session.
+    pub(crate) async fn log_in(
         &self,
         headers: &MetadataMap,
-        user: Option<String>,
+        pair: Option<(String, String)>,
         peer: Option<&Arc<Peer>>,
     ) -> Result<String> {
-        let claim = Claim::read(headers)?;
+        let peer = peer.ok_or_else(no_peer)?;
         if self.logins.lock().len() >= LOGINS_MAX {
             return Err(Error::new(
                 ErrorKind::TooManyConnections,
@@ -78,8 +76,13 @@ impl Callers {
             )
             .with_hint("call CloseSession for unneeded sessions"));
         }
-        let user = user.filter(|user| !user.is_empty()).or(claim.user);
-        let caller = self.open(user.as_deref(), database(headers)?, peer)?;
+        let login = match pair.filter(|(user, _)| !user.is_empty()) {
+            Some((user, password)) => {
+                self.authenticator.pair(&user, &password, peer.origin()).await?
+            }
+            None => self.authenticate(headers, peer).await?,
+        };
+        let caller = self.open(&login, database(headers)?, peer)?;
         let id = caller.id();
         self.logins.lock().insert(id, caller);
         let sealed = self.seal.seal(PURPOSE, id.into_bytes().to_vec());
@@ -90,35 +93,42 @@ impl Callers {
     /// headers name.
     ///
     /// # Errors
-    /// `InvalidAuthorization` for a forged or expired token; errors from opening a session.
-    pub(crate) fn of(
+    /// `InvalidAuthorization`, `InvalidPassword` for a refused login; errors from opening a session.
+    pub(crate) async fn of(
         &self,
         headers: &MetadataMap,
         named: Option<&str>,
         peer: Option<&Arc<Peer>>,
     ) -> Result<Arc<Caller>> {
-        let claim = Claim::read(headers)?;
-        if let Some(token) =
-            claim.token.as_deref().and_then(|token| token.strip_prefix(TOKEN_PREFIX))
-        {
+        if let Some(token) = issued_token(authorization(headers)?) {
             let caller = self.by_token(token)?;
             caller.touch();
             return Ok(caller);
         }
+        let peer = peer.ok_or_else(no_peer)?;
+        let login = self.authenticate(headers, peer).await?;
         let named = match named {
             Some(named) => Some(named),
             None => database(headers)?,
         };
-        let caller = match peer {
-            Some(known) => {
-                let user = claim.user.as_deref().unwrap_or(&self.settings.default_user);
-                let make = || self.open(Some(user), named, peer);
-                known.caller(user, named.unwrap_or_default(), make)?
-            }
-            None => self.open(claim.user.as_deref(), named, peer)?,
-        };
+        let make = || self.open(&login, named, peer);
+        let caller = peer.caller(&login, named.unwrap_or_default(), make)?;
         caller.touch();
         Ok(caller)
+    }
+
+    /// Checks the credentials of a call: the header `authorization`, or the client's certificate.
+    async fn authenticate(&self, headers: &MetadataMap, peer: &Peer) -> Result<Authenticated> {
+        let value = authorization(headers)?;
+        let (authenticator, origin) = (&self.authenticator, peer.origin());
+        let names = peer.certificate_names();
+        if value.is_none()
+            && let Some(user) = authenticator.certificate_user(names)
+            && let Some(login) = authenticator.certificate(names, user, origin).await?
+        {
+            return Ok(login);
+        }
+        authenticator.header(value, &self.settings.default_user, origin).await
     }
 
     /// Ends a login and its running work.
@@ -135,8 +145,8 @@ impl Callers {
         let oldest_ns = self.oldest_ns();
         let mut ended = Vec::new();
         self.logins.lock().retain(|_, caller| {
-            let goes_on = caller.session().check_terminated().is_ok();
-            let stays = goes_on && caller.idle_since_ns() >= oldest_ns;
+            let goes_on = caller.session().check_terminated().and(caller.check_login());
+            let stays = goes_on.is_ok() && caller.idle_since_ns() >= oldest_ns;
             if !stays {
                 ended.push(Arc::clone(caller));
             }
@@ -167,6 +177,10 @@ impl Callers {
             )
             .with_hint("log in again"));
         }
+        if let Err(error) = caller.check_login() {
+            self.forget(&caller, None);
+            return Err(error);
+        }
         // A login may have expired since the last run of [`Callers::expire`].
         if caller.idle_since_ns() < self.oldest_ns() {
             self.forget(&caller, None);
@@ -187,13 +201,13 @@ impl Callers {
     /// the search path: InfluxDB's clients call a container of tables a database.
     fn open(
         &self,
-        user: Option<&str>,
+        login: &Authenticated,
         named: Option<&str>,
-        peer: Option<&Arc<Peer>>,
+        peer: &Peer,
     ) -> Result<Arc<Caller>> {
         let catalog = self.service.parts().catalog.state();
         let default = &self.settings.default_database;
-        let mut settings = Vec::new();
+        let mut settings = login.settings.clone();
         let database = match named {
             Some(named) if catalog.database(named).is_some() => named,
             Some(named) if catalog.schema(default, named).is_some() => {
@@ -204,42 +218,35 @@ impl Callers {
             None => default.as_str(),
         };
         let login = Login {
-            identity: stratalog_query::Identity::Trusted,
-            user: user.unwrap_or(&self.settings.default_user).to_string(),
+            identity: login.identity,
+            user: login.user.clone(),
             database: database.to_string(),
             application_name: String::new(),
-            client_address: peer.map(|peer| peer.address().to_string()),
+            client_address: Some(peer.address().to_string()),
             settings,
             long_secret: true,
         };
-        Caller::new(&self.service, &self.settings, &self.encoded, login)
+        Caller::new(&self.service, &self.authenticator, &self.settings, &self.encoded, login)
     }
 }
 
-impl Claim {
-    /// Reads the header `authorization`.
-    fn read(headers: &MetadataMap) -> Result<Self> {
-        let unread = |what: &str| {
-            Error::new(ErrorKind::InvalidAuthorization, format!("the header authorization {what}"))
-                .with_hint(
-                    "send \"Basic\" with base64 of user:password, or \"Bearer\" with a token",
-                )
-        };
-        let Some(text) = headers.get("authorization") else { return Ok(Self::default()) };
-        let text = text.to_str().map_err(|_| unread("is not text"))?;
-        let (scheme, rest) = text.split_once(' ').unwrap_or((text, ""));
-        match scheme.to_ascii_lowercase().as_str() {
-            "bearer" => Ok(Self { token: Some(rest.trim().to_string()), user: None }),
-            "basic" => {
-                let pair = BASE64.decode(rest.trim()).ok().and_then(|b| String::from_utf8(b).ok());
-                let pair = pair.ok_or_else(|| unread("is not base64 of text"))?;
-                let user = pair.split_once(':').map_or(pair.as_str(), |(user, _)| user);
-                let user = Some(user.to_string()).filter(|user| !user.is_empty());
-                Ok(Self { user, token: None })
-            }
-            _ => Err(unread("has an unsupported scheme")),
-        }
-    }
+fn no_peer() -> Error {
+    Error::internal("a call has no connection")
+}
+
+/// The value of the header `authorization`.
+fn authorization(headers: &MetadataMap) -> Result<Option<&str>> {
+    let text = headers.get("authorization").map(|value| value.to_str()).transpose();
+    text.map_err(|_| {
+        Error::new(ErrorKind::InvalidAuthorization, "the header authorization is not text")
+            .with_hint("send \"Basic\" with base64 of user:password, or \"Bearer\" with a token")
+    })
+}
+
+/// The part of a token of a Handshake behind its prefix; `None` for other credentials.
+fn issued_token(authorization: Option<&str>) -> Option<&str> {
+    let (scheme, token) = authorization?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim().strip_prefix(TOKEN_PREFIX)).flatten()
 }
 
 /// The database name in the headers of a call; `None` if no header names a database.

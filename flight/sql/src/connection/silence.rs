@@ -17,7 +17,7 @@ use tokio::time::{Sleep, sleep};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 /// The time in which a client must send the HTTP/2 preface.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The length in bytes of HTTP/2's preface, `PRI * HTTP/2.0 …`.
 const PREFACE_BYTES: usize = 24;
@@ -69,6 +69,11 @@ impl Lobby {
 }
 
 impl LobbyPlace {
+    /// Waits until the server closes this connection to make room for a new connection.
+    pub(crate) async fn must_leave(&self) {
+        self.leave.cancelled().await;
+    }
+
     /// Creates the state of this connection before its first call.
     pub(crate) fn silence(&self) -> Silence {
         Silence {

@@ -11,6 +11,7 @@ use std::{
 use arrow_flight::{
     flight_service_client::FlightServiceClient, sql::client::FlightSqlServiceClient,
 };
+use stratalog_access::{Access, Authenticator, AuthenticatorSettings};
 use stratalog_engine::{Engine, EngineSettings};
 use stratalog_flight_sql::FlightSettings;
 use stratalog_journal::{Journal, JournalSettings, LocalDisk};
@@ -92,8 +93,16 @@ impl TestServer {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let shutdown = CancellationToken::new();
-        let serving =
-            stratalog_flight_sql::serve(listener, Arc::clone(&service), settings, shutdown.clone());
+        let catalog = Arc::clone(&service.parts().catalog);
+        let authenticator = Authenticator::new(catalog, AuthenticatorSettings::default(), b"test");
+        let access = Access::without_tls(authenticator);
+        let serving = stratalog_flight_sql::serve(
+            listener,
+            Arc::clone(&service),
+            access,
+            settings,
+            shutdown.clone(),
+        );
         let serving = tokio::spawn(serving);
         Self { port, clock: test_clock, service, shutdown, serving, _directory: directory }
     }

@@ -51,6 +51,9 @@ impl AccessState {
             Identity::Trusted => return Ok(every(None)),
             Identity::Role(roles) => roles,
         };
+        if roles.expires_ns.is_some_and(|end| end <= now_ns) {
+            return Err(refused("the login has expired").with_hint("log in again"));
+        }
         if self.role(roles.session).is_none() || self.role(roles.current).is_none() {
             return Err(refused("the role of the session was dropped"));
         }

@@ -23,17 +23,34 @@ pub struct RoleIdentity {
     pub current: RoleId,
     /// The token of the login; `None` for a login by password or certificate.
     pub token: Option<(TokenId, TokenScope)>,
+    /// The end of the login, in nanoseconds since 1970, from a token of another server (JWT);
+    /// `None` for no end.
+    pub expires_ns: Option<i64>,
 }
 
 impl Identity {
     /// The identity of a login as a role, by password or certificate.
     pub fn of_role(role: RoleId) -> Self {
-        Self::Role(RoleIdentity { session: role, current: role, token: None })
+        Self::Role(RoleIdentity { session: role, current: role, token: None, expires_ns: None })
     }
 
     /// The identity of a login by token.
     pub fn of_token(role: RoleId, token: TokenId, scope: TokenScope) -> Self {
-        Self::Role(RoleIdentity { session: role, current: role, token: Some((token, scope)) })
+        Self::Role(RoleIdentity {
+            session: role,
+            current: role,
+            token: Some((token, scope)),
+            expires_ns: None,
+        })
+    }
+
+    /// The same identity, which ends at a time: nanoseconds since 1970.
+    #[must_use]
+    pub fn until(self, expires_ns: Option<i64>) -> Self {
+        match self {
+            Self::Role(roles) => Self::Role(RoleIdentity { expires_ns, ..roles }),
+            other => other,
+        }
     }
 
     /// The role that owns new objects, and whose rights count.

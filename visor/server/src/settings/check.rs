@@ -52,6 +52,10 @@ pub(super) fn check(settings: &Settings, name: &str) -> Result<(), String> {
             ITERATIONS.start(),
             ITERATIONS.end()
         )),
+        "jwt_keys" if settings.jwt_keys.is_empty() => Ok(()),
+        "jwt_keys" if settings.jwt_issuer.is_empty() || settings.jwt_audience.is_empty() => {
+            Err("jwt_keys also needs jwt_issuer and jwt_audience".to_string())
+        }
         "backup_urls" => AllowedPlaces::check(&settings.backup_urls),
         "audit_retention" => retention_ms(&settings.audit_retention).map(drop),
         "log_level" => log_filter(&settings.log_level).map(drop),
