@@ -27,6 +27,7 @@ pub struct Rights<'a> {
     /// `None`: every right, within the scope.
     roles: Option<BTreeSet<RoleId>>,
     current: RoleId,
+    session: RoleId,
     scope: Option<TokenScope>,
 }
 
@@ -38,8 +39,8 @@ impl AccessState {
     /// was revoked or has expired at `now_ns`, or the server needs a login since its first
     /// password.
     pub fn rights(&self, identity: &Identity, now_ns: i64) -> Result<Rights<'_>> {
-        let every =
-            |scope| Rights { access: self, roles: None, current: identity.current(), scope };
+        let (current, session) = (identity.current(), identity.session());
+        let every = |scope| Rights { access: self, roles: None, current, session, scope };
         let roles = match identity {
             Identity::System => return Ok(every(None)),
             Identity::Trusted if self.protected => {
@@ -72,7 +73,7 @@ impl AccessState {
             return Ok(every(scope));
         }
         let held = self.roles_of(roles.current, true);
-        Ok(Rights { access: self, roles: Some(held), current: roles.current, scope })
+        Ok(Rights { access: self, roles: Some(held), current, session, scope })
     }
 
     fn check_token(&self, id: TokenId, now_ns: i64) -> Result<()> {
@@ -114,6 +115,11 @@ impl Rights<'_> {
     /// The role whose rights count.
     pub fn current(&self) -> RoleId {
         self.current
+    }
+
+    /// The authenticated role.
+    pub fn session(&self) -> RoleId {
+        self.session
     }
 
     /// True if the identity has the rights of a role.

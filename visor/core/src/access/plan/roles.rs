@@ -42,7 +42,7 @@ pub(super) fn create(
     (member_of, members, admins): (&[String], &[String], &[String]),
     if_not_exists: bool,
 ) -> Result<AccessPlan> {
-    scene.need(Privilege::CreateRole, Object::Server)?;
+    need_create_role(scene, "permission denied to create role")?;
     check_name(name)?;
     if scene.access().role_named(name).is_some() {
         let exists = format!("role \"{name}\" already exists");
@@ -57,7 +57,7 @@ pub(super) fn create(
             format!("the maximum number of roles, {ROLES_MAX}, is reached"),
         ));
     }
-    check_options(scene, options)?;
+    check_options(scene, options, true)?;
     let id = scene.access().next_role();
     let role = Role {
         id,
@@ -97,15 +97,32 @@ pub(super) fn create(
     Ok(AccessPlan { changes, notices: Vec::new() })
 }
 
-/// Checks that the actor may set the attributes.
-fn check_options(scene: &Scene<'_>, options: &RoleOptions) -> Result<()> {
-    let superuse = options.superuser.is_some() || options.bypass_row_security.is_some();
-    if superuse && !scene.rights.is_superuser() {
-        return Err(scene
-            .deny("only a superuser can set SUPERUSER and BYPASSRLS")
-            .with_hint("ask a superuser to run the statement"));
+/// Checks that the actor has the attribute CREATEROLE.
+fn need_create_role(scene: &Scene<'_>, message: &str) -> Result<()> {
+    scene.need(Privilege::CreateRole, Object::Server).map_err(|error| {
+        match scene.rights.scope_allows_all() {
+            true => scene.deny(message).with_detail("The attribute CREATEROLE is needed."),
+            // The error names the scope of the token.
+            false => error,
+        }
+    })
+}
+
+/// Checks that the actor may set the attributes of a new role, or of an existing role.
+fn check_options(scene: &Scene<'_>, options: &RoleOptions, is_new: bool) -> Result<()> {
+    if scene.rights.is_superuser() {
+        return Ok(());
     }
-    Ok(())
+    let message = match (options.superuser, options.bypass_row_security, is_new) {
+        (Some(true), _, true) => "must be superuser to create superusers",
+        (Some(_), _, false) => {
+            "must be superuser to alter superuser roles or change superuser attribute"
+        }
+        (_, Some(true), true) => "must be superuser to create bypassrls users",
+        (_, Some(_), false) => "must be superuser to change bypassrls attribute",
+        _ => return Ok(()),
+    };
+    Err(scene.deny(message))
 }
 
 /// The changes that store a role with options. The first password protects the server.
@@ -142,7 +159,7 @@ pub(super) fn alter(scene: &Scene<'_>, name: &str, options: &RoleOptions) -> Res
     let is_own = scene.rights.current() == role.id && *options == own_password;
     if !is_own {
         check_manages(scene, role)?;
-        check_options(scene, options)?;
+        check_options(scene, options, false)?;
     }
     if role.id.is_predefined() && role.id != RoleId::FOUNDER {
         return Err(scene.deny(format!("role \"{name}\" is predefined and cannot be changed")));
@@ -160,9 +177,10 @@ fn check_manages(scene: &Scene<'_>, role: &Role) -> Result<()> {
     if scene.rights.is_superuser() && scene.rights.scope_allows_all() {
         return Ok(());
     }
-    scene.need(Privilege::CreateRole, Object::Server)?;
+    need_create_role(scene, "permission denied")?;
     if role.attributes.superuser {
-        return Err(scene.deny(format!("only a superuser can change superuser \"{}\"", role.name)));
+        let message = "must be superuser to alter superuser roles or change superuser attribute";
+        return Err(scene.deny(message));
     }
     check_admin(scene, role)
 }
@@ -173,7 +191,7 @@ fn check_admin(scene: &Scene<'_>, role: &Role) -> Result<()> {
         return Ok(());
     }
     if role.attributes.superuser {
-        return Err(scene.deny(format!("only a superuser can grant superuser \"{}\"", role.name)));
+        return Err(scene.deny("must be superuser to alter superusers"));
     }
     let has_admin = scene
         .access()
@@ -183,7 +201,7 @@ fn check_admin(scene: &Scene<'_>, role: &Role) -> Result<()> {
     match has_admin && scene.rights.scope_allows_all() {
         true => Ok(()),
         false => Err(scene
-            .deny(format!("permission denied: role \"{}\" needs the admin option", role.name))
+            .deny(format!("must have admin option on role \"{}\"", role.name))
             .with_detail(
                 "Only roles with the ADMIN option on a role may grant or change the role.",
             )),
@@ -194,6 +212,14 @@ pub(super) fn rename(scene: &Scene<'_>, from: &str, to: &str) -> Result<AccessPl
     let role = scene.role(from)?;
     check_manages(scene, role)?;
     check_name(to)?;
+    let used = match role.id {
+        id if id == scene.rights.session() => Some("session user cannot be renamed"),
+        id if id == scene.rights.current() => Some("current user cannot be renamed"),
+        _ => None,
+    };
+    if let Some(message) = used {
+        return Err(Error::new(ErrorKind::FeatureNotSupported, message));
+    }
     if role.id.is_predefined() {
         return Err(scene.deny(format!("role \"{from}\" is predefined and cannot be renamed")));
     }
@@ -233,7 +259,7 @@ pub(super) fn comment(scene: &Scene<'_>, name: &str, comment: Option<&str>) -> R
 }
 
 pub(super) fn drop(scene: &Scene<'_>, name: &str, if_exists: bool) -> Result<AccessPlan> {
-    scene.need(Privilege::CreateRole, Object::Server)?;
+    need_create_role(scene, "permission denied to drop role")?;
     let Some(role) = scene.access().role_named(name) else {
         return match if_exists {
             true => Ok(AccessPlan::nothing(format!("role \"{name}\" does not exist, skipping"))),
@@ -242,10 +268,16 @@ pub(super) fn drop(scene: &Scene<'_>, name: &str, if_exists: bool) -> Result<Acc
     };
     check_manages(scene, role)?;
     if role.id.is_predefined() {
-        return Err(scene.deny(format!("role \"{name}\" is predefined and cannot be dropped")));
+        return Err(Error::new(
+            ErrorKind::DependentObjects,
+            format!("cannot drop role {name} because it is required by the database system"),
+        ));
     }
     if scene.rights.current() == role.id {
         return Err(Error::new(ErrorKind::ObjectInUse, "current user cannot be dropped"));
+    }
+    if scene.rights.session() == role.id {
+        return Err(Error::new(ErrorKind::ObjectInUse, "session user cannot be dropped"));
     }
     let uses = super::grants::uses_of(scene, role.id);
     if !uses.is_empty() {
@@ -281,10 +313,9 @@ pub(super) fn grant(
         .memberships()
         .iter()
         .find(|one| one.role == group.id && one.member == member_role.id);
-    if let Some(known) = known.filter(|known| known.admin || !admin) {
-        let grantor = scene.access().role_name(known.grantor);
+    if known.is_some_and(|known| known.admin || !admin) {
         return Ok(AccessPlan::nothing(format!(
-            "role \"{member}\" has already been granted membership in role \"{role}\" by role \"{grantor}\""
+            "role \"{member}\" is already a member of role \"{role}\""
         )));
     }
     Ok(AccessPlan::of(AccessChange::PutMembership(Membership {
@@ -310,7 +341,7 @@ pub(super) fn revoke(
         .find(|one| one.role == group.id && one.member == member_role.id);
     let Some(known) = known else {
         return Ok(AccessPlan::nothing(format!(
-            "role \"{member}\" has not been granted membership in role \"{role}\""
+            "role \"{member}\" is not a member of role \"{role}\""
         )));
     };
     Ok(AccessPlan::of(match admin_only {
