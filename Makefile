@@ -15,7 +15,7 @@ endif
 DEBUG := $(CARGO_TARGET_DIR)/debug
 RELEASE := $(CARGO_TARGET_DIR)/release
 
-.PHONY: help demo test run bench tsbs log lint format torture hunt suites docs setup hooks
+.PHONY: help demo test run bench tsbs log lint format torture hunt suites docs sbom setup hooks
 
 help: ## Lists these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -64,6 +64,9 @@ docs: ## Writes the documents that are made from the code
 	@cargo run --locked -q -p xtask -- docs
 	@[ -x $(DEBUG)/stratalog ] || cargo build --locked --workspace --bins
 	@$(DEBUG)/stratalog docs settings > docs/settings.md
+
+sbom: ## Writes the bill of materials of the binary, in CycloneDX: FILE=stratalog.cdx.json
+	@cargo run --locked -q -p xtask -- sbom "$(or $(FILE),stratalog.cdx.json)"
 
 torture: ## The crash tests for as long as MINUTES says (30)
 	@scripts/setup test
