@@ -111,11 +111,7 @@ impl JwtVerifier {
     }
 
     /// The keys, read again if they lack a key for the token, or are old.
-    async fn keys_for(
-        &self,
-        algorithm: keys::Algorithm,
-        kid: Option<&str>,
-    ) -> Result<Arc<KeySet>> {
+    async fn keys_for(&self, algorithm: keys::Algorithm, kid: Option<&str>) -> Result<Arc<KeySet>> {
         if let Some(keys) = self.usable(algorithm, kid) {
             return Ok(keys);
         }

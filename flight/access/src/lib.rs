@@ -13,8 +13,8 @@
 //! credentials → [`Authenticator`] → [`LoginObserver`] (durable) → [`Authenticated`].
 
 pub mod authenticator;
-mod limits;
 pub mod jwt;
+mod limits;
 mod observer;
 pub mod scram;
 mod stream;
@@ -23,11 +23,11 @@ pub mod tls;
 use std::sync::Arc;
 
 pub use authenticator::{
-    Authenticated, Authenticator, AuthenticatorSettings, BearerVerifier, LoginStamp, ScramLogin, TOKEN_PREFIX,
-    VerifiedBearer, token_hash,
+    Authenticated, Authenticator, AuthenticatorSettings, BearerVerifier, LoginStamp, ScramLogin,
+    TOKEN_PREFIX, VerifiedBearer, token_hash,
 };
-pub use limits::ConnectionPlace;
 pub use jwt::{JwtSettings, JwtVerifier};
+pub use limits::ConnectionPlace;
 pub use observer::{ClientOrigin, LoginAttempt, LoginMethod, LoginObserver};
 pub use stream::{Arrived, ServerStream};
 pub use tls::{Alpn, Tls, TlsPeer, TlsSettings, TlsVersion};

@@ -37,10 +37,8 @@ const CROSS_ORIGIN_RESOURCE_POLICY: HeaderName =
 
 /// Headers that a page of another site can send only after a CORS preflight request. The header
 /// `Authorization` is checked separately: a browser adds stored credentials by itself.
-const OWN_HEADERS: [HeaderName; 2] = [
-    HeaderName::from_static("idempotency-key"),
-    HeaderName::from_static("x-requested-with"),
-];
+const OWN_HEADERS: [HeaderName; 2] =
+    [HeaderName::from_static("idempotency-key"), HeaderName::from_static("x-requested-with")];
 
 /// Content types that a page of another site can send without a CORS preflight request.
 const SIMPLE_TYPES: [&str; 3] =

@@ -139,7 +139,9 @@ fn with_challenge(response: Response) -> Response {
     let mut response = response.into_response();
     if response.status() == StatusCode::UNAUTHORIZED {
         let headers = response.headers_mut();
-        for challenge in ["Basic realm=\"stratalog\", charset=\"UTF-8\"", "Bearer realm=\"stratalog\""] {
+        for challenge in
+            ["Basic realm=\"stratalog\", charset=\"UTF-8\"", "Bearer realm=\"stratalog\""]
+        {
             headers.append(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
         }
     }

@@ -69,8 +69,7 @@ pub(crate) async fn remote_write(
     }
     // The remote-write reader decompresses the body, so `DecodedBody` must not.
     let body = DecodedBody::undecoded(&state, body);
-    let request =
-        Request { login: &login, write_protocol: REMOTE_WRITE, parameters: &parameters };
+    let request = Request { login: &login, write_protocol: REMOTE_WRITE, parameters: &parameters };
     let layout = request.layout();
     let read = |reader: &mut TelemetryReader, body: &[u8], tables: &dyn Tables| {
         reader.remote_write(body, layout, tables)

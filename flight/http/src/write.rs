@@ -78,9 +78,9 @@ async fn write(
     body: Body,
 ) -> Response {
     let written = match line_options(state, version, parameters) {
-        Ok(line_options) => {
-            lines::write(state, login, headers, body, &line_options).await.map(|w| (w, line_options))
-        }
+        Ok(line_options) => lines::write(state, login, headers, body, &line_options)
+            .await
+            .map(|w| (w, line_options)),
         Err(error) => Err(error),
     };
     match written {

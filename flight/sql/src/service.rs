@@ -290,7 +290,8 @@ impl FlightService for Flight {
         &self,
         request: Request<Streaming<FlightData>>,
     ) -> Result<Response<Self::DoPutStream>, Status> {
-        let caller = self.stream_caller((request.metadata().clone(), peer(&request).cloned())).await?;
+        let caller =
+            self.stream_caller((request.metadata().clone(), peer(&request).cloned())).await?;
         let messages = put::until_shutdown(request.into_inner().boxed(), &self.shutdown);
         put::put(&caller, messages).await.map(Response::new)
     }
@@ -299,7 +300,8 @@ impl FlightService for Flight {
         &self,
         request: Request<Streaming<FlightData>>,
     ) -> Result<Response<Self::DoExchangeStream>, Status> {
-        let caller = self.stream_caller((request.metadata().clone(), peer(&request).cloned())).await?;
+        let caller =
+            self.stream_caller((request.metadata().clone(), peer(&request).cloned())).await?;
         let messages = put::until_shutdown(request.into_inner().boxed(), &self.shutdown);
         put::exchange(&caller, messages).await.map(Response::new)
     }

@@ -8,8 +8,8 @@ use std::{
 };
 
 use stratalog_access::{
-    Access, Authenticator, AuthenticatorSettings, JwtSettings, JwtVerifier, LoginAttempt, LoginMethod, LoginObserver, Tls,
-    TlsSettings,
+    Access, Authenticator, AuthenticatorSettings, JwtSettings, JwtVerifier, LoginAttempt,
+    LoginMethod, LoginObserver, Tls, TlsSettings,
 };
 use stratalog_model::{BoxFuture, Error, ErrorKind, Result};
 use stratalog_query::{AuditRecord, Certificates, QueryService};

@@ -301,7 +301,9 @@ mod tests {
             if_not_exists: false,
         })
         .unwrap();
-        assert!(sql.starts_with("CREATE ROLE \"a\"\"b\" NOSUPERUSER LOGIN PASSWORD 'SCRAM-SHA-256$"));
+        assert!(
+            sql.starts_with("CREATE ROLE \"a\"\"b\" NOSUPERUSER LOGIN PASSWORD 'SCRAM-SHA-256$")
+        );
         assert!(sql.ends_with(" IN ROLE \"pg_monitor\"") && !sql.contains("geheim"));
     }
 

@@ -104,7 +104,8 @@ impl Server {
                 shutdown_grace_ms: settings.shutdown_grace_ms,
                 ..FlightSettings::default()
             };
-            let serving = stratalog_flight_sql::serve(listener, service(), access.clone(), flight, stop());
+            let serving =
+                stratalog_flight_sql::serve(listener, service(), access.clone(), flight, stop());
             server.listeners.push(tokio::spawn(serving));
         }
         server.addresses.http = http.as_ref().map(|door| door.address);

@@ -204,9 +204,8 @@ async fn alter_user(arguments: &AlterArguments) -> Result<(), SqlError> {
         admin_only: false,
     }));
     let rename = arguments.rename.iter();
-    commands.extend(
-        rename.map(|to| AccessCommand::RenameRole { from: name.clone(), to: to.clone() }),
-    );
+    commands
+        .extend(rename.map(|to| AccessCommand::RenameRole { from: name.clone(), to: to.clone() }));
     if commands.is_empty() {
         return Err(SqlError::local("nothing to change")
             .with_hint("see `stratalog user alter --help`, for example --generate-password"));

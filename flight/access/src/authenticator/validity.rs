@@ -14,8 +14,7 @@ impl Authenticator {
     pub fn stamp(&self, identity: &Identity) -> LoginStamp {
         let Identity::Role(roles) = identity else { return LoginStamp(None) };
         let state = self.catalog.state();
-        let password =
-            state.access().role(roles.session).and_then(|role| role.password.clone());
+        let password = state.access().role(roles.session).and_then(|role| role.password.clone());
         LoginStamp(Some((roles.session, password)))
     }
 

@@ -19,8 +19,7 @@ const SECOND_NS: i64 = 1_000_000_000;
 pub(super) fn check(json: &[u8], settings: &JwtSettings, now_ns: i64) -> Result<VerifiedBearer> {
     let claims: Map<String, Value> =
         serde_json::from_slice(json).map_err(|_| refused("the claims of the token are no JSON"))?;
-    let end_ns =
-        time_ns(&claims, "exp")?.ok_or_else(|| refused("the token has no end (exp)"))?;
+    let end_ns = time_ns(&claims, "exp")?.ok_or_else(|| refused("the token has no end (exp)"))?;
     let end_ns = end_ns.saturating_add(LEEWAY_NS);
     if end_ns <= now_ns {
         return Err(refused("the token has expired"));

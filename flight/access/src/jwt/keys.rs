@@ -98,7 +98,8 @@ pub(super) async fn read(place: &str) -> Result<KeySet> {
             tokio::fs::read(Path::new(path)).await.map_err(|error| unusable(place, &error))?
         }
     };
-    KeySet::parse(&bytes).ok_or_else(|| unusable(place, &"the content is no JWKS with a usable key"))
+    KeySet::parse(&bytes)
+        .ok_or_else(|| unusable(place, &"the content is no JWKS with a usable key"))
 }
 
 async fn fetch(url: &str) -> Result<Vec<u8>> {
@@ -108,8 +109,12 @@ async fn fetch(url: &str) -> Result<Vec<u8>> {
         .build()
         .map_err(|error| unusable(url, &error))?;
     let failed = |error: reqwest::Error| unusable(url, &error.without_url());
-    let mut response =
-        client.get(url).send().await.and_then(reqwest::Response::error_for_status).map_err(failed)?;
+    let mut response = client
+        .get(url)
+        .send()
+        .await
+        .and_then(reqwest::Response::error_for_status)
+        .map_err(failed)?;
     let mut bytes = Vec::new();
     while let Some(piece) = response.chunk().await.map_err(failed)? {
         if bytes.len() + piece.len() > KEYS_BYTES_MAX {
@@ -167,9 +172,8 @@ impl Key {
             return None;
         }
         let bytes = |text: &Option<String>| decoded(text.as_deref()?);
-        let coordinate = |text: &Option<String>| {
-            bytes(text).filter(|bytes| bytes.len() == COORDINATE_BYTES)
-        };
+        let coordinate =
+            |text: &Option<String>| bytes(text).filter(|bytes| bytes.len() == COORDINATE_BYTES);
         let material = match (web.kty.as_str(), web.crv.as_deref()) {
             ("RSA", _) => Material::Rsa { n: bytes(&web.n)?, e: bytes(&web.e)? },
             ("EC", Some("P-256")) => {
@@ -194,12 +198,17 @@ impl Key {
 
     fn verifies(&self, signed: &[u8], signature: &[u8]) -> bool {
         let verified = match &self.material {
-            Material::Rsa { n, e } => RsaPublicKeyComponents { n, e }
-                .verify(&RSA_PKCS1_2048_8192_SHA256, signed, signature),
+            Material::Rsa { n, e } => RsaPublicKeyComponents { n, e }.verify(
+                &RSA_PKCS1_2048_8192_SHA256,
+                signed,
+                signature,
+            ),
             Material::P256(point) => {
                 UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point).verify(signed, signature)
             }
-            Material::Ed25519(key) => UnparsedPublicKey::new(&ED25519, key).verify(signed, signature),
+            Material::Ed25519(key) => {
+                UnparsedPublicKey::new(&ED25519, key).verify(signed, signature)
+            }
         };
         verified.is_ok()
     }

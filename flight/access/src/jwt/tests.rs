@@ -82,10 +82,9 @@ fn claims_are_checked() {
 #[test]
 fn signatures_are_checked_with_the_key_of_the_kid() {
     let random = SystemRandom::new();
-    let edwards = Ed25519KeyPair::from_pkcs8(
-        Ed25519KeyPair::generate_pkcs8(&random).unwrap().as_ref(),
-    )
-    .unwrap();
+    let edwards =
+        Ed25519KeyPair::from_pkcs8(Ed25519KeyPair::generate_pkcs8(&random).unwrap().as_ref())
+            .unwrap();
     let algorithm = &ECDSA_P256_SHA256_FIXED_SIGNING;
     let elliptic = EcdsaKeyPair::from_pkcs8(
         algorithm,

@@ -199,12 +199,7 @@ impl Callers {
     /// Opens a session for a user. If the default database has a schema with the name `named`, and
     /// no database has this name, the session uses the default database with this schema first in
     /// the search path: InfluxDB's clients call a container of tables a database.
-    fn open(
-        &self,
-        login: &Authenticated,
-        named: Option<&str>,
-        peer: &Peer,
-    ) -> Result<Arc<Caller>> {
+    fn open(&self, login: &Authenticated, named: Option<&str>, peer: &Peer) -> Result<Arc<Caller>> {
         let catalog = self.service.parts().catalog.state();
         let default = &self.settings.default_database;
         let mut settings = login.settings.clone();
