@@ -30,11 +30,11 @@ pub(crate) struct CertificateArguments {
 #[derive(Debug, Clone, Subcommand)]
 enum CertificateAction {
     /// Make tls/ca.crt, tls/server.crt and tls/server.key in the data directory
-    Create(CreateArguments),
+    Create(CreateCertificateArguments),
 }
 
 #[derive(Debug, Clone, clap::Args)]
-struct CreateArguments {
+struct CreateCertificateArguments {
     /// Names and addresses that clients use for the server, separated by commas.
     #[arg(long, value_name = "NAME", value_delimiter = ',', required = true)]
     host: Vec<String>,
@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: &CertificateArguments) -> ExitCode {
     }
 }
 
-fn create_files(arguments: &CreateArguments) -> Result<PathBuf, SqlError> {
+fn create_files(arguments: &CreateCertificateArguments) -> Result<PathBuf, SqlError> {
     let folder = arguments.data_dir.join(TLS);
     let paths = ["ca.crt", "server.crt", "server.key"].map(|name| folder.join(name));
     if let Some(existing) = paths.iter().find(|path| path.exists()) {
@@ -87,7 +87,7 @@ fn create_files(arguments: &CreateArguments) -> Result<PathBuf, SqlError> {
 
 /// The authority's certificate, the server's certificate, and the server's key, in PEM. The
 /// authority's key is forgotten: nobody can make further certificates with it.
-fn make(arguments: &CreateArguments) -> Result<[String; 3], rcgen::Error> {
+fn make(arguments: &CreateCertificateArguments) -> Result<[String; 3], rcgen::Error> {
     let first = arguments.host.first().map_or("stratalog", String::as_str);
     let today = chrono::Utc::now().date_naive();
     let start = today.pred_opt().unwrap_or(today);

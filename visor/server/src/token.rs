@@ -22,15 +22,15 @@ pub(crate) struct TokenArguments {
 #[derive(Debug, Clone, Subcommand)]
 enum TokenAction {
     /// Create a token, and print it alone on standard output
-    Create(CreateArguments),
+    Create(CreateTokenArguments),
     /// List tokens; their texts are stored nowhere
-    List(ListArguments),
+    List(ListTokensArguments),
     /// Revoke a token at once
     Revoke(RevokeArguments),
 }
 
 #[derive(Debug, Clone, clap::Args)]
-struct CreateArguments {
+struct CreateTokenArguments {
     /// Name of the token, unique among the tokens of the role.
     name: String,
     /// Role whose rights the token has.
@@ -64,7 +64,7 @@ impl From<Scope> for TokenScope {
 }
 
 #[derive(Debug, Clone, clap::Args)]
-struct ListArguments {
+struct ListTokensArguments {
     #[command(flatten)]
     connect: ConnectArguments,
 }
@@ -91,7 +91,7 @@ pub(crate) fn run(arguments: &TokenArguments) -> ExitCode {
     })
 }
 
-async fn create_token(arguments: &CreateArguments) -> Result<(), SqlError> {
+async fn create_token(arguments: &CreateTokenArguments) -> Result<(), SqlError> {
     let expires_ns = parse_end("expires", &arguments.expires)?;
     let mut target = AccessTarget::open(&arguments.connect, false).await?;
     let created = create_in(&mut target, arguments, expires_ns).await;
@@ -106,7 +106,7 @@ async fn create_token(arguments: &CreateArguments) -> Result<(), SqlError> {
 
 async fn create_in(
     target: &mut AccessTarget,
-    arguments: &CreateArguments,
+    arguments: &CreateTokenArguments,
     expires_ns: Option<i64>,
 ) -> Result<String, SqlError> {
     let (name, role, scope) = (&arguments.name, &arguments.role, TokenScope::from(arguments.scope));
@@ -128,7 +128,7 @@ async fn create_in(
     Ok(secret.reveal().to_string())
 }
 
-async fn list_tokens(arguments: &ListArguments) -> Result<(), SqlError> {
+async fn list_tokens(arguments: &ListTokensArguments) -> Result<(), SqlError> {
     let sql = "SELECT name, role, scope, created::text, expires::text, last_used::text \
                FROM stratalog.tokens ORDER BY role, name";
     let mut target = AccessTarget::open(&arguments.connect, false).await?;

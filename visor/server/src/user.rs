@@ -27,17 +27,17 @@ pub(crate) struct UserArguments {
 #[derive(Debug, Clone, Subcommand)]
 enum UserAction {
     /// Create a user; with --data-dir also a new database, if there is none
-    Create(CreateArguments),
+    Create(CreateUserArguments),
     /// Change a user: password, rights, memberships, name
     Alter(AlterArguments),
     /// Drop a user that owns nothing
     Drop(DropArguments),
     /// List all users and groups
-    List(ListArguments),
+    List(ListUsersArguments),
 }
 
 #[derive(Debug, Clone, clap::Args)]
-struct CreateArguments {
+struct CreateUserArguments {
     /// Name of the user.
     name: String,
     /// All rights.
@@ -121,7 +121,7 @@ struct DropArguments {
 }
 
 #[derive(Debug, Clone, clap::Args)]
-struct ListArguments {
+struct ListUsersArguments {
     #[command(flatten)]
     connect: ConnectArguments,
 }
@@ -138,7 +138,7 @@ pub(crate) fn run(arguments: &UserArguments) -> ExitCode {
     })
 }
 
-async fn create_user(arguments: &CreateArguments) -> Result<(), SqlError> {
+async fn create_user(arguments: &CreateUserArguments) -> Result<(), SqlError> {
     if arguments.no_login && arguments.password.is_given() {
         return Err(SqlError::local("a role without logins needs no password"));
     }
@@ -260,7 +260,7 @@ fn limits(arguments: &LimitArguments) -> Result<RoleOptions, SqlError> {
     })
 }
 
-async fn list_users(arguments: &ListArguments) -> Result<(), SqlError> {
+async fn list_users(arguments: &ListUsersArguments) -> Result<(), SqlError> {
     let mut target = AccessTarget::open(&arguments.connect, false).await?;
     let rows = match target.state() {
         Some(state) => Ok(stored_rows(&state)),

@@ -201,7 +201,7 @@ fn words(privileges: &[&str], list: &str) -> Result<Vec<AskedWord>, Error> {
 }
 
 /// An object whose privileges a function tests.
-enum Target {
+enum TestedObject {
     /// An object with an access list; of a chronicle, also a column, or all columns.
     Listed(CatalogObject, TargetColumns),
     /// A role.
@@ -268,15 +268,15 @@ impl<'a> Asked<'a> {
         self.rights.as_ref().is_some_and(Rights::is_superuser)
     }
 
-    fn has(&mut self, target: &Target, asked: &AskedWord) -> bool {
+    fn has(&mut self, target: &TestedObject, asked: &AskedWord) -> bool {
         let word = asked.word.as_str();
         match target {
-            Target::Listed(object, columns) => self.has_listed(*object, *columns, asked),
-            Target::Role(role) => self.has_role(*role, asked),
-            Target::Open => !asked.with_option || self.is_superuser(),
-            Target::SystemTable if word == "SELECT" && !asked.with_option => true,
-            Target::SystemSchema if word == "USAGE" && !asked.with_option => true,
-            Target::SystemTable | Target::SystemSchema | Target::Closed => {
+            TestedObject::Listed(object, columns) => self.has_listed(*object, *columns, asked),
+            TestedObject::Role(role) => self.has_role(*role, asked),
+            TestedObject::Open => !asked.with_option || self.is_superuser(),
+            TestedObject::SystemTable if word == "SELECT" && !asked.with_option => true,
+            TestedObject::SystemSchema if word == "USAGE" && !asked.with_option => true,
+            TestedObject::SystemTable | TestedObject::SystemSchema | TestedObject::Closed => {
                 self.is_superuser() && word != "RULE"
             }
         }
@@ -351,7 +351,7 @@ fn target(
     context: &CatalogContext,
     object: Object,
     named: &[ObjectArgument<'_>],
-) -> Result<Option<Target>, Error> {
+) -> Result<Option<TestedObject>, Error> {
     if !exists(context, object, named)? {
         return Ok(None);
     }
@@ -370,13 +370,13 @@ fn target(
                         (Object::AnyColumn, _) => TargetColumns::Any,
                         _ => TargetColumns::Whole,
                     };
-                    Target::Listed(CatalogObject::Chronicle(chronicle.id), columns)
+                    TestedObject::Listed(CatalogObject::Chronicle(chronicle.id), columns)
                 }
                 (Some(Relation::System(table)), _) => match SECRET_TABLES.contains(&table.name) {
-                    true => Target::Closed,
-                    false => Target::SystemTable,
+                    true => TestedObject::Closed,
+                    false => TestedObject::SystemTable,
                 },
-                (Some(Relation::Index(..)), _) => Target::Closed,
+                (Some(Relation::Index(..)), _) => TestedObject::Closed,
                 (None, _) => return Ok(None),
             }
         }
@@ -386,11 +386,11 @@ fn target(
                 ObjectArgument::Text(name) => schema.name == name,
             });
             match (found, database) {
-                (Some(schema), Some(database)) => Target::Listed(
+                (Some(schema), Some(database)) => TestedObject::Listed(
                     CatalogObject::Schema { database, schema: schema.oid },
                     TargetColumns::Whole,
                 ),
-                _ => Target::SystemSchema,
+                _ => TestedObject::SystemSchema,
             }
         }
         Object::Database => {
@@ -399,18 +399,18 @@ fn target(
                 ObjectArgument::Text(name) => context.database_oid(name),
             };
             let Some(oid) = oid else { return Ok(None) };
-            Target::Listed(CatalogObject::Database(oid), TargetColumns::Whole)
+            TestedObject::Listed(CatalogObject::Database(oid), TargetColumns::Whole)
         }
-        Object::Role => Target::Role(match first {
+        Object::Role => TestedObject::Role(match first {
             ObjectArgument::Number(number) => {
                 let role = u32::try_from(number).ok().map(RoleId);
                 role.filter(|id| state.access().role(*id).is_some())
             }
             ObjectArgument::Text(name) => state.access().role_named(name).map(|role| role.id),
         }),
-        Object::Function | Object::Language | Object::Type => Target::Open,
+        Object::Function | Object::Language | Object::Type => TestedObject::Open,
         Object::Tablespace | Object::Sequence | Object::Server | Object::DataWrapper => {
-            Target::Closed
+            TestedObject::Closed
         }
     }))
 }
