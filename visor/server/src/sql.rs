@@ -19,7 +19,7 @@ pub mod rows;
 pub mod shell;
 pub mod splitter;
 
-use connection::{Connection, EmbeddedConnection, WireConnection};
+use connection::{Connection, EmbeddedConnection, Target, WireConnection};
 use error::SqlError;
 use output::{Format, OutputOptions, TableOptions};
 use shell::{NextAction, Shell};
@@ -29,7 +29,8 @@ use crate::{Embedded, settings::Settings};
 /// What to connect to; shared by `sql`, `import` and `export`.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct ConnectArguments {
-    /// Server as a URL: postgres://user@host:port/database.
+    /// Server as a URL: postgres://user:password@host:port/database?sslmode=verify-full&sslrootcert=FILE.
+    /// The password may also be in PGPASSWORD or in ~/.pgpass.
     #[arg(long, env = "STRATALOG_URL", conflicts_with_all = ["host", "port", "user", "database", "data_dir"])]
     pub url: Option<String>,
     /// Server's host.
@@ -67,18 +68,15 @@ impl ConnectArguments {
                 &self.database,
             )?));
         }
-        let mut config = match &self.url {
-            Some(url) => url.parse::<tokio_postgres::Config>().map_err(|error| {
-                SqlError::local(format!(
-                    "{url} is not a server URL: {error}; write for example postgres://stratalog@127.0.0.1:5433/stratalog"
-                ))
-            })?,
+        let mut target = match &self.url {
+            Some(url) => Target::of_url(url)?,
             None => {
                 let mut config = tokio_postgres::Config::new();
                 config.host(&self.host).port(self.port).user(&self.user).dbname(&self.database);
-                config
+                Target::of_config(config)?
             }
         };
+        let config = &mut target.config;
         if config.get_application_name().is_none() {
             config.application_name(application_name);
         }
@@ -86,7 +84,7 @@ impl ConnectArguments {
             config.options("-c stratalog.fraction_digits=9");
         }
         config.connect_timeout(std::time::Duration::from_secs(10));
-        Ok(Connection::Wire(Box::new(WireConnection::connect(&config).await?)))
+        Ok(Connection::Wire(Box::new(WireConnection::connect(target).await?)))
     }
 }
 

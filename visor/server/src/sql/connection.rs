@@ -11,9 +11,13 @@ use super::{
 };
 
 mod embedded;
+mod target;
+mod tls;
 mod wire;
 
 pub use embedded::EmbeddedConnection;
+pub use target::Target;
+pub use tls::ClientTls;
 pub use wire::WireConnection;
 
 /// The data of a COPY … FROM STDIN.
@@ -70,7 +74,10 @@ impl Connection {
     /// A handle by which another thread can cancel the running statement.
     pub fn canceller(&self) -> Canceller {
         match self {
-            Connection::Wire(wire) => Canceller::Wire(wire.cancel_token()),
+            Connection::Wire(wire) => {
+                let (token, tls) = wire.cancel_token();
+                Canceller::Wire(token, tls)
+            }
             Connection::Embedded(embedded) => Canceller::Embedded(embedded.canceller()),
         }
     }
@@ -104,7 +111,7 @@ impl Connection {
 #[derive(Clone)]
 pub enum Canceller {
     /// Cancels over a second connection to the server.
-    Wire(tokio_postgres::CancelToken),
+    Wire(tokio_postgres::CancelToken, ClientTls),
     /// Cancels in this process.
     Embedded(embedded::EmbeddedCanceller),
 }
@@ -114,8 +121,8 @@ impl Canceller {
     pub async fn cancel(&self) {
         match self {
             // A cancel request has no answer. If it fails, the statement simply continues.
-            Canceller::Wire(token) => {
-                let _ = token.cancel_query(tokio_postgres::NoTls).await;
+            Canceller::Wire(token, tls) => {
+                let _ = token.cancel_query(tls.clone()).await;
             }
             Canceller::Embedded(embedded) => embedded.cancel(),
         }

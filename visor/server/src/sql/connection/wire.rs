@@ -7,9 +7,9 @@ use std::{
 
 use futures::{SinkExt as _, StreamExt as _, TryStreamExt as _, future::poll_fn};
 use stratalog_model::ColumnType;
-use tokio_postgres::{AsyncMessage, Client, Config, NoTls, SimpleQueryMessage, types::Type};
+use tokio_postgres::{AsyncMessage, Client, Config, SimpleQueryMessage, types::Type};
 
-use super::{CopyData, Receiver};
+use super::{ClientTls, CopyData, Receiver, Target};
 use crate::sql::{
     error::SqlError,
     rows::{ResultColumn, TextRows},
@@ -25,6 +25,7 @@ pub struct WireConnection {
     notices: Arc<Mutex<Vec<String>>>,
     database: String,
     place: String,
+    tls: ClientTls,
 }
 
 impl std::fmt::Debug for WireConnection {
@@ -38,9 +39,10 @@ impl WireConnection {
     ///
     /// # Errors
     /// The error of the server, or an error of the connection.
-    pub async fn connect(config: &Config) -> Result<Self, SqlError> {
-        let place = place_of(config);
-        let (client, mut connection) = config.connect(NoTls).await.map_err(|error| {
+    pub async fn connect(target: Target) -> Result<Self, SqlError> {
+        let Target { config, tls } = target;
+        let place = place_of(&config);
+        let (client, mut connection) = config.connect(tls.clone()).await.map_err(|error| {
             let refused = SqlError::from(error);
             SqlError {
                 hint: refused.hint.clone().or_else(|| {
@@ -70,7 +72,7 @@ impl WireConnection {
             }
         });
         let database = config.get_dbname().or(config.get_user()).unwrap_or("stratalog").to_string();
-        Ok(Self { client, notices, database, place })
+        Ok(Self { client, notices, database, place, tls })
     }
 
     pub(super) async fn run(
@@ -159,8 +161,8 @@ impl WireConnection {
             .collect())
     }
 
-    pub(super) fn cancel_token(&self) -> tokio_postgres::CancelToken {
-        self.client.cancel_token()
+    pub(super) fn cancel_token(&self) -> (tokio_postgres::CancelToken, ClientTls) {
+        (self.client.cancel_token(), self.tls.clone())
     }
 
     pub(super) fn take_notices(&mut self) -> Vec<String> {
