@@ -7,6 +7,7 @@ import psycopg
 import pytest
 
 import browsers
+from logins import token, user
 from servers import Stratalog
 
 pytestmark = pytest.mark.ours
@@ -121,3 +122,55 @@ def test_a_page_whose_origin_is_listed_may_use_the_server(tmp_path):
             assert made["plain"]["status"] == 415
             with psycopg.connect(server.dsn(), autocommit=True) as connection:
                 assert connection.execute("SELECT v FROM t").fetchall() == [(7,)]
+
+
+LOGGED_IN = """
+const opened = window.open("http://root:PASSWORD@127.0.0.1:HTTP/api/sql?q=SELECT+1");
+await new Promise((done) => setTimeout(done, 3000));
+"""
+
+
+def test_stored_credentials_of_a_browser_do_not_let_a_page_act(tmp_path):
+    data = tmp_path / "data"
+    password = user(data, "root", "--superuser")
+    with Stratalog(data) as server, browsers.Site() as site:
+        with psycopg.connect(server.dsn(user="root", password=password), autocommit=True) as connection:
+            prepare(connection)
+            # The browser has asked for, and stores, the credentials of the server.
+            page = browsers.shown(f"http://root:{password}@127.0.0.1:{server.http_port}/api/sql?q=SELECT+current_user+AS+me")
+            assert '[{"me":"root"}]' in page
+            page = browsers.shown(f"http://127.0.0.1:{server.http_port}/api/sql?q=SELECT+42+AS+answer")
+            assert "answer" not in page
+            for host in ("attacker.example", "localhost"):
+                login = LOGGED_IN.replace("PASSWORD", password).replace("HTTP", str(server.http_port))
+                made = browsers.reported(site, login + attack(server, "127.0.0.1"), host)
+                assert made["read"].keys() == {"error"} and made["json"].keys() == {"error"}, made
+                untouched(connection)
+            # DNS rebinding is refused before any login.
+            page = browsers.shown(f"http://root:{password}@rebound.example:{server.http_port}/api/sql?q=SELECT+42+AS+answer")
+            assert "not a known name of this server" in page and "answer" not in page
+        assert server.alive()
+
+
+def test_a_listed_page_logs_in_with_a_token_but_not_with_stored_credentials(tmp_path):
+    data = tmp_path / "data"
+    password = user(data, "root", "--superuser")
+    text = token(data, "page", "root")
+    script = LOGGED_IN + """
+const base = "http://127.0.0.1:HTTP";
+const made = {};
+const q = `${base}/api/sql?q=SELECT+7+AS+v`;
+made.none = await attempt(() => fetch(q));
+made.stored = await attempt(() => fetch(q, {credentials: "include"}));
+made.token = await attempt(() => fetch(q, {headers: {Authorization: "Bearer TOKEN"}}));
+await report(made);
+"""
+    with browsers.Site() as site:
+        with Stratalog(data, "--http-origins", f"http://127.0.0.1:{site.port}") as server:
+            for name, value in (("PASSWORD", password), ("HTTP", str(server.http_port)), ("TOKEN", text)):
+                script = script.replace(name, value)
+            made = browsers.reported(site, script)
+            assert json.loads(made["token"]["text"]) == [{"v": 7}], made
+            assert made["none"].get("status") == 401, made
+            # No CORS header allows credentials, so the page reads nothing.
+            assert made["stored"].keys() == {"error"}, made

@@ -20,6 +20,12 @@ use crate::{directory::TLS, sql::error::SqlError};
 /// Names of the server for clients on its machine.
 const LOCAL_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
+/// The mode of certificates, which every client may read.
+const PUBLIC: u32 = 0o644;
+
+/// The mode of the key, which only the server may read.
+const SECRET: u32 = 0o600;
+
 /// Makes certificates for TLS.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct CertificateArguments {
@@ -79,8 +85,8 @@ fn create_files(arguments: &CreateCertificateArguments) -> Result<PathBuf, SqlEr
     };
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true).mode(0o700).create(&folder).map_err(|error| failed(&folder, error))?;
-    for (path, text) in paths.iter().zip(&made) {
-        write_new(path, text).map_err(|error| failed(path, error))?;
+    for ((path, text), mode) in paths.iter().zip(&made).zip([PUBLIC, PUBLIC, SECRET]) {
+        write_new(path, text, mode).map_err(|error| failed(path, error))?;
     }
     Ok(folder)
 }
@@ -122,9 +128,9 @@ fn make(arguments: &CreateCertificateArguments) -> Result<[String; 3], rcgen::Er
     Ok([authority_text, certificate.pem(), key.serialize_pem()])
 }
 
-/// Writes a new file that only its owner can read.
-fn write_new(path: &Path, text: &str) -> io::Result<()> {
-    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+/// Writes a new file; an existing file is an error.
+fn write_new(path: &Path, text: &str, mode: u32) -> io::Result<()> {
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
     io::Write::write_all(&mut file, text.as_bytes())?;
     file.sync_all()
 }
