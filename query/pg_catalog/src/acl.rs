@@ -1,6 +1,6 @@
 //! Access lists in the form of PostgreSQL's type `aclitem`: `grantee=letters/grantor`.
 
-use stratalog_model::ColumnId;
+use stratalog_model::{ColumnId, Error, ErrorKind};
 use stratalog_visor_core::{
     CatalogState,
     access::{AccessState, Grant, Object, Privilege, RoleId},
@@ -52,16 +52,21 @@ pub(crate) fn shown_name(privilege: Privilege) -> &'static str {
     }
 }
 
-/// The privilege of a letter.
-pub(crate) fn privilege_of_letter(letter: char) -> Option<Privilege> {
-    Privilege::ALL.iter().copied().find(|one| letter != ' ' && one.letter() == letter)
+/// The letters in the order of an access list, as in PostgreSQL.
+const LETTERS: &str = "ardDsqoUCc";
+
+/// The place of a privilege in an access list.
+pub(crate) fn place(privilege: Privilege) -> usize {
+    LETTERS.find(privilege.letter()).unwrap_or(LETTERS.len())
 }
 
 /// The privileges of an owner: all that ALL PRIVILEGES means.
 fn of_owner(object: Object) -> Vec<(Privilege, bool)> {
     let all = Privilege::grantable_on(object).iter().copied();
     let all = all.filter(|privilege| *privilege != Privilege::Ownership);
-    all.map(|privilege| (privilege, false)).collect()
+    let mut all: Vec<(Privilege, bool)> = all.map(|privilege| (privilege, false)).collect();
+    all.sort_by_key(|(privilege, _)| place(*privilege));
+    all
 }
 
 /// The access list of an object, with the owner; of a column without the owner.
@@ -88,7 +93,6 @@ pub(crate) fn items(
 
 /// Adds grants to the items of their grantee and grantor.
 fn collect<'g>(items: &mut Vec<AclItem>, grants: impl Iterator<Item = &'g Grant>) {
-    let place = |privilege: Privilege| Privilege::ALL.iter().position(|one| *one == privilege);
     for grant in grants {
         let same =
             |one: &&mut AclItem| (one.grantee, one.grantor) == (grant.grantee, grant.grantor);
@@ -135,17 +139,58 @@ pub(crate) fn texts(access: &AccessState, items: &[AclItem]) -> Vec<String> {
 
 /// The default access list of a kind of object in `acldefault`; `None` for kinds without
 /// privileges.
-pub(crate) fn default_list(access: &AccessState, kind: &str, owner: RoleId) -> Option<Vec<String>> {
+pub(crate) fn default_list(kind: &str, owner: RoleId) -> Option<Vec<AclItem>> {
     let public =
         |privilege| AclItem { grantee: None, grantor: owner, privileges: vec![(privilege, false)] };
     let owned =
         |object| AclItem { grantee: Some(owner), grantor: owner, privileges: of_owner(object) };
-    let items = match kind {
+    Some(match kind {
         "r" => vec![owned(Object::Chronicle(stratalog_model::ChronicleId(0)))],
         "n" => vec![owned(Object::Schema { database: 0, schema: 0 })],
         "d" => vec![public(Privilege::Connect), owned(Object::Database(0))],
         "c" => Vec::new(),
         _ => return None,
+    })
+}
+
+/// The privileges of an item: `grantor,grantee,privilege,t or f`, with oids; 0 for PUBLIC.
+///
+/// # Errors
+/// `InvalidTextRepresentation` for a text that is no item; `UndefinedObject` for an unknown role.
+pub(crate) fn elements(access: &AccessState, item: &str) -> Result<Vec<String>, Error> {
+    let invalid = || {
+        let message = format!("invalid input syntax for type aclitem: \"{item}\"");
+        Error::new(ErrorKind::InvalidTextRepresentation, message)
     };
-    Some(texts(access, &items))
+    let (grantee, rest) = role_before(item, '=').ok_or_else(invalid)?;
+    let (letters, rest) = rest.split_once('/').ok_or_else(invalid)?;
+    let (grantor, _) = role_before(&format!("{rest}/"), '/')
+        .map(|(name, rest)| (name, rest.to_string()))
+        .ok_or_else(invalid)?;
+    let oid = |name: &str| match name {
+        "" => Ok(0),
+        name => access.role_named(name).map(|role| role.id.0).ok_or_else(|| {
+            Error::new(ErrorKind::UndefinedObject, format!("role \"{name}\" does not exist"))
+        }),
+    };
+    let (grantee, grantor) = (oid(&grantee)?, oid(&grantor)?);
+    let mut elements = Vec::new();
+    let mut letters = letters.chars().peekable();
+    while let Some(letter) = letters.next() {
+        let found = Privilege::ALL.iter().find(|one| letter != ' ' && one.letter() == letter);
+        let privilege = shown_name(*found.ok_or_else(invalid)?);
+        let option = if letters.next_if_eq(&'*').is_some() { 't' } else { 'f' };
+        elements.push(format!("{grantor},{grantee},{privilege},{option}"));
+    }
+    Ok(elements)
+}
+
+/// The role's name in front of `end`, perhaps in quotes, and the text behind `end`.
+fn role_before(text: &str, end: char) -> Option<(String, &str)> {
+    if !text.starts_with('"') {
+        return text.split_once(end).map(|(name, rest)| (name.to_string(), rest));
+    }
+    let close = format!("\"{end}");
+    let (name, rest) = text.get(1..)?.split_once(&close)?;
+    Some((name.replace("\"\"", "\""), rest))
 }

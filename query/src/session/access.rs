@@ -135,9 +135,13 @@ impl Session {
         let catalog = &self.parts().catalog;
         let (state, now_ns) = (catalog.state(), catalog.now_ns());
         let access = state.access();
-        access.rights(&identity, now_ns)?;
         if login == identity {
-            return Ok(());
+            return access.rights(&identity, now_ns).map(drop);
+        }
+        // SET ROLE may name a role that the open block has created.
+        match access.role(identity.current()) {
+            Some(_) => access.rights(&identity, now_ns).map(drop)?,
+            None => self.whole_catalog().access().rights(&identity, now_ns).map(drop)?,
         }
         access.rights(&login, now_ns)?;
         // SET SESSION AUTHORIZATION needs the login of a superuser also afterwards.

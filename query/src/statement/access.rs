@@ -154,9 +154,15 @@ fn role_spec(name: &Ident) -> RoleSpec {
 /// The owner in CREATE SCHEMA … AUTHORIZATION.
 ///
 /// # Errors
-/// `UndefinedObject` for PUBLIC.
+/// `UndefinedObject` for an unknown role.
 pub(crate) fn schema_owner(session: &Session, owner: &Ident) -> Result<String> {
-    role_name(session, &role_spec(owner))
+    let name = role_name(session, &role_spec(owner))?;
+    match session.whole_catalog().access().role_named(&name) {
+        Some(_) => Ok(name),
+        None => {
+            Err(Error::new(ErrorKind::UndefinedObject, format!("role \"{name}\" does not exist")))
+        }
+    }
 }
 
 fn database(session: &Session, name: &Ident) -> Result<Object> {

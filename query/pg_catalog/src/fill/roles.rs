@@ -211,16 +211,15 @@ fn default_texts(
             }),
         }
     }
-    let place = |privilege: Privilege| Privilege::ALL.iter().position(|one| *one == privilege);
     for item in &mut items {
-        item.privileges.sort_by_key(|(privilege, _)| place(*privilege));
+        item.privileges.sort_by_key(|(privilege, _)| acl::place(*privilege));
     }
-    let owner = match everywhere {
-        true => acl::default_list(access, if of_schemas { "n" } else { "r" }, creator),
-        false => None,
-    };
-    let rest = acl::texts(access, &items);
-    owner.into_iter().flatten().chain(rest).collect()
+    if everywhere {
+        let owner = acl::default_list(if of_schemas { "n" } else { "r" }, creator);
+        items.extend(owner.into_iter().flatten());
+    }
+    items.sort_by_key(|item| item.grantee);
+    acl::texts(access, &items)
 }
 
 /// The letter and the word of the statements to which a policy applies.

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{CatalogContext, fill::address_and_port, oid::SYSTEM_SCHEMAS};
 
-use Parameter::{Boolean, Integer, Text};
+use Parameter::{Any, Boolean, Integer, Text};
 
 /// The version of PostgreSQL in `server_version` and `version()`. Some clients check this version.
 const POSTGRES_VERSION: &str = "15.0";
@@ -125,6 +125,7 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
         }),
         declare.stable("pg_advisory_unlock_all", &[&[]], ColumnType::Text, "Nothing: advisory locks do not exist.", |_, arguments| same_text(arguments, "")),
         declare.stable("acldefault", &[&[Text, Integer]], texts(), "The access list of a new object of a kind, by its owner.", default_lists),
+        declare.stable("acl_elements", &[&[Any]], texts(), "The privileges of an access list, for aclexplode: oids of grantor and grantee, privilege, grant option.", acl_elements),
         declare.stable("parse_ident", &[&[Text], &[Text, Boolean]], texts(), "The parts of a qualified name.", parse_ident),
         declare.stable("pg_char_to_encoding", &[&[Text]], ColumnType::Integer, "Number of an encoding; -1 for an unknown name.", |_, arguments| {
             let names = arguments.text(0)?;
@@ -242,15 +243,41 @@ fn current_schemas(context: &CatalogContext, arguments: &Arguments<'_>) -> Resul
     same_texts(arguments, &path)
 }
 
+fn acl_elements(context: &CatalogContext, arguments: &Arguments<'_>) -> Result<ArrayRef> {
+    use arrow::{
+        array::{ListBuilder, StringViewBuilder},
+        compute::cast,
+        datatypes::DataType,
+    };
+    let state = context.state();
+    let lists = arguments.array(0)?.as_list_opt::<i32>();
+    let mut builder = ListBuilder::new(StringViewBuilder::new());
+    for row in 0..arguments.rows {
+        let Some(lists) = lists.filter(|lists| !lists.is_null(row)) else {
+            builder.append(false);
+            continue;
+        };
+        let items = cast(&lists.value(row), &DataType::Utf8View)?;
+        for item in items.as_string_view().iter().flatten() {
+            for element in crate::acl::elements(state.access(), item).map_err(failed)? {
+                builder.values().append_value(element);
+            }
+        }
+        builder.append(true);
+    }
+    Ok(Arc::new(builder.finish()))
+}
+
 fn default_lists(context: &CatalogContext, arguments: &Arguments<'_>) -> Result<ArrayRef> {
     use arrow::array::{ListBuilder, StringViewBuilder};
     let (state, kinds) = (context.state(), arguments.text(0)?);
     let mut builder = ListBuilder::new(StringViewBuilder::new());
     for row in 0..arguments.rows {
         let owner = super::oid_at(arguments, 1, row)?.and_then(|oid| u32::try_from(oid).ok());
-        let list = text_at(kinds, row).zip(owner).and_then(|(kind, owner)| {
-            crate::acl::default_list(state.access(), kind, RoleId(owner))
-        });
+        let list = text_at(kinds, row)
+            .zip(owner)
+            .and_then(|(kind, owner)| crate::acl::default_list(kind, RoleId(owner)));
+        let list = list.map(|items| crate::acl::texts(state.access(), &items));
         for item in list.iter().flatten() {
             builder.values().append_value(item);
         }

@@ -19,13 +19,12 @@ const TABLES: [(&str, &str, &str); 8] = [
     ("pg_timezone_names", "pg_catalog", "pg_timezone_names"),
 ];
 
-/// Functions that return no rows, because the database has no partitions, grants or options. Each
-/// has the names of its result columns.
-const EMPTY: [(&str, &str); 4] = [
-    (
-        "aclexplode",
-        "NULL::oid AS grantor, NULL::oid AS grantee, NULL::text AS privilege_type, NULL::boolean AS is_grantable",
-    ),
+/// The function that returns the privileges of an access list as rows.
+const ACL_EXPLODE: &str = "aclexplode";
+
+/// Functions that return no rows, because the database has no partitions or options. Each has the
+/// names of its result columns.
+const EMPTY: [(&str, &str); 3] = [
     ("pg_options_to_table", "NULL::text AS option_name, NULL::text AS option_value"),
     ("pg_partition_ancestors", "NULL::oid AS relid"),
     (
@@ -36,18 +35,32 @@ const EMPTY: [(&str, &str); 4] = [
 
 /// True if [`super::rewrite`] replaces the function with this lower-case name in FROM.
 pub fn is_table_function(name: &str) -> bool {
-    TABLES.iter().any(|(known, ..)| *known == name) || EMPTY.iter().any(|(known, _)| *known == name)
+    name == ACL_EXPLODE
+        || TABLES.iter().any(|(known, ..)| *known == name)
+        || EMPTY.iter().any(|(known, _)| *known == name)
 }
 
 /// Replaces a function in FROM by the table with the same rows, or by a query without rows.
 pub(super) fn of_function(factor: &mut TableFactor) {
-    let (name, alias) = match factor {
-        TableFactor::Table { name, args: Some(_), alias, .. }
-        | TableFactor::Function { name, alias, .. } => (name, alias),
+    let (name, alias, arguments) = match factor {
+        TableFactor::Table { name, args: Some(args), alias, .. } => (name, alias, &args.args),
+        TableFactor::Function { name, alias, args, .. } => (name, alias, &*args),
         _ => return,
     };
     let Some(function) = name.0.last().and_then(ObjectNamePart::as_ident) else { return };
     let function = function.value.to_ascii_lowercase();
+    if function == ACL_EXPLODE {
+        if let [argument] = arguments.as_slice()
+            && let Some(mut derived) = factor_of(&exploded(&argument.to_string()))
+        {
+            let named = alias.take();
+            if let (TableFactor::Derived { alias, .. }, Some(named)) = (&mut derived, named) {
+                *alias = Some(named);
+            }
+            *factor = derived;
+        }
+        return;
+    }
     if let Some((_, schema, table)) = TABLES.iter().find(|(known, ..)| *known == function) {
         let Some(table) = table_of(schema, table) else { return };
         let alias = alias.take();
@@ -69,6 +82,16 @@ pub(super) fn of_function(factor: &mut TableFactor) {
             }
         }
     }
+}
+
+/// A query that returns the privileges of an access list, for `aclexplode`.
+fn exploded(list: &str) -> String {
+    format!(
+        "SELECT 1 FROM LATERAL (SELECT CAST(split_part(item, ',', 1) AS BIGINT) AS grantor, \
+         CAST(split_part(item, ',', 2) AS BIGINT) AS grantee, \
+         split_part(item, ',', 3) AS privilege_type, split_part(item, ',', 4) = 't' AS is_grantable \
+         FROM unnest(acl_elements({list})) AS items(item)) AS aclexplode"
+    )
 }
 
 fn table_of(schema: &str, table: &str) -> Option<TableFactor> {

@@ -103,5 +103,5 @@ pub(crate) fn assign(
 /// The name in SET ROLE; `None` for NONE.
 pub(crate) fn name_of(role: &Ident) -> Option<String> {
     let name = names::fold(role);
-    (role.quote_style.is_some() || name != "none").then_some(name)
+    (name != "none").then_some(name)
 }

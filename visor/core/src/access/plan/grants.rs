@@ -338,7 +338,11 @@ pub(super) fn set_defaults(
     if let Some(wrong) = privileges.iter().find(|one| !grantable_on.contains(one)) {
         return Err(Error::new(
             ErrorKind::InvalidGrant,
-            format!("invalid privilege type {} for default privileges", wrong.keyword()),
+            format!(
+                "invalid privilege type {} for {}",
+                wrong.keyword(),
+                if of_schemas { "schema" } else { "relation" }
+            ),
         ));
     }
     let mut defaults = scene.access().defaults().to_vec();

@@ -42,6 +42,7 @@ pub(super) fn create(
     (member_of, members, admins): (&[String], &[String], &[String]),
     if_not_exists: bool,
 ) -> Result<AccessPlan> {
+    check_options(scene, options, true)?;
     need_create_role(scene, "permission denied to create role")?;
     check_name(name)?;
     if scene.access().role_named(name).is_some() {
@@ -57,7 +58,6 @@ pub(super) fn create(
             format!("the maximum number of roles, {ROLES_MAX}, is reached"),
         ));
     }
-    check_options(scene, options, true)?;
     let id = scene.access().next_role();
     let role = Role {
         id,
@@ -85,6 +85,10 @@ pub(super) fn create(
         let member = scene.role(member)?.id;
         changes.push(AccessChange::PutMembership(Membership { role: id, member, admin, grantor }));
     }
+    let twice = members.iter().filter(|member| admins.contains(member));
+    let notices = twice
+        .map(|member| format!("role \"{member}\" is already a member of role \"{name}\""))
+        .collect();
     // A creator that is no superuser can grant the new role to others, as in PostgreSQL.
     if !scene.rights.is_superuser() {
         changes.push(AccessChange::PutMembership(Membership {
@@ -94,7 +98,7 @@ pub(super) fn create(
             grantor: RoleId::FOUNDER,
         }));
     }
-    Ok(AccessPlan { changes, notices: Vec::new() })
+    Ok(AccessPlan { changes, notices })
 }
 
 /// Checks that the actor has the attribute CREATEROLE.
