@@ -7,14 +7,13 @@
 use datafusion::sql::sqlparser::{
     ast::Statement,
     parser::{Parser, ParserOptions},
-    tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Word},
+    tokenizer::{Token, TokenWithSpan, Tokenizer, Word},
 };
 use stratalog_model::{Error, ErrorKind, Result, chronicle::SYSTEM_COLUMNS};
 use stratalog_text::copy::CopyOptionValue;
 
 use self::{
-    depth::{DEPTH_MAX, too_complex},
-    dialect::ParserDialect,
+    depth::DEPTH_MAX, dialect::ParserDialect, lines::LineStarts, parser_errors::parser_error,
     position::Positions,
 };
 
@@ -40,8 +39,10 @@ mod expansion;
 mod fetch;
 pub mod forms;
 mod lexical;
+mod lines;
 mod nested_statements;
 mod parentheses;
+mod parser_errors;
 pub mod position;
 mod precedence;
 mod prefixes;
@@ -156,8 +157,12 @@ fn statements_of(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
             .with_tokens_with_locations(tokens);
         let parsed = match fetch::is_fetch(part) {
             _ if is_access => access::parse(&mut parser)
-                .map(|(query, own)| (query, Some(own)))
-                .map_err(|refusal| refusal.into_error(sql)),
+                .map_err(|refusal| refusal.into_error(sql))
+                .and_then(|(predicates, syntax)| {
+                    let query = acquire::selected(predicates);
+                    let query = query.map_err(|error| parser_error(sql, error))?;
+                    Ok((query, Some(OwnStatement::Access(Box::new(syntax)))))
+                }),
             _ if is_own => acquire::parse(&mut parser)
                 .map(|(query, own)| (query, Some(own)))
                 .map_err(|error| parser_error(sql, error)),
@@ -233,16 +238,6 @@ pub fn expression(sql: &str) -> Result<datafusion::sql::sqlparser::ast::Expr> {
     if rest.token == Token::EOF { Ok(expression) } else { Err(at_token(sql, &rest)) }
 }
 
-fn parser_error(sql: &str, error: datafusion::sql::sqlparser::parser::ParserError) -> Error {
-    use datafusion::sql::sqlparser::parser::ParserError;
-    match error {
-        ParserError::RecursionLimitExceeded => too_complex("nested"),
-        ParserError::TokenizerError(text) | ParserError::ParserError(text) => {
-            syntax_error(sql, &text)
-        }
-    }
-}
-
 fn at_token(sql: &str, token: &TokenWithSpan) -> Error {
     let error =
         Error::new(ErrorKind::SyntaxError, format!("syntax error at or near \"{}\"", token.token));
@@ -290,35 +285,6 @@ fn mentioned_system_columns(tokens: &[TokenWithSpan]) -> Vec<usize> {
     (0..SYSTEM_COLUMNS.len())
         .filter(|at| SYSTEM_COLUMNS.get(*at).is_some_and(|name| mentions(name)))
         .collect()
-}
-
-/// Converts lines and columns to byte offsets in a text. Ascending lookups are fast.
-struct LineStarts {
-    starts: Vec<usize>,
-    /// The last lookup: line and column, counted from 0, and the byte offset.
-    last: (usize, usize, usize),
-}
-
-impl LineStarts {
-    fn new(sql: &str) -> Self {
-        let ends = sql.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
-        Self { starts: std::iter::once(0).chain(ends).collect(), last: (0, 0, 0) }
-    }
-
-    fn offset(&mut self, sql: &str, location: Location) -> usize {
-        let line = usize::try_from(location.line).unwrap_or(1).saturating_sub(1);
-        let column = usize::try_from(location.column).unwrap_or(1).saturating_sub(1);
-        // Continues from the last lookup, so that repeated lookups in a long line do not start at
-        // its beginning.
-        let (skipped, start) = match self.last {
-            (last, before, offset) if last == line && before <= column => (before, offset),
-            _ => (0, self.starts.get(line).copied().unwrap_or(sql.len())),
-        };
-        let rest = sql.get(start..).unwrap_or("");
-        let found = rest.char_indices().nth(column - skipped).map_or(rest.len(), |(at, _)| at);
-        self.last = (line, column, start + found);
-        start + found
-    }
 }
 
 #[cfg(test)]

@@ -15,14 +15,14 @@ mod session;
 mod syntax;
 
 use datafusion::sql::sqlparser::{
-    ast::Statement,
+    ast::Expr,
     parser::{Parser, ParserError},
     tokenizer::TokenWithSpan,
 };
 use stratalog_model::Error;
 
 use self::cursor::Cursor;
-use super::{acquire::OwnStatement, parser_error, words::Words};
+use super::{parser_errors::parser_error, words::Words};
 
 pub use redaction::REDACTED;
 pub(super) use redaction::redacted;
@@ -84,12 +84,12 @@ pub(super) fn is_access(tokens: &[TokenWithSpan]) -> bool {
             && (is(1, &["default"]) && is(2, &["privileges"]) || is(1, &["database"]))
 }
 
-/// Parses a statement for which [`is_access`] is true. The returned statement is the query of the
-/// predicates.
+/// Parses a statement for which [`is_access`] is true. Returns the predicates of a policy, and the
+/// statement.
 ///
 /// # Errors
 /// An error of the parser, or a refused form.
-pub(super) fn parse(parser: &mut Parser<'_>) -> Parsed<(Statement, OwnStatement)> {
+pub(super) fn parse(parser: &mut Parser<'_>) -> Parsed<(Vec<Expr>, AccessSyntax)> {
     let mut cursor = Cursor::new(parser);
     let mut predicates = Vec::new();
     let syntax = match () {
@@ -116,6 +116,5 @@ pub(super) fn parse(parser: &mut Parser<'_>) -> Parsed<(Statement, OwnStatement)
             }
         }
     };
-    let query = super::acquire::selected(predicates)?;
-    Ok((query, OwnStatement::Access(Box::new(syntax))))
+    Ok((predicates, syntax))
 }

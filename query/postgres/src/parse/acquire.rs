@@ -172,7 +172,7 @@ fn take(parser: &mut Parser<'_>, word: &str) -> bool {
 
 /// Builds `SELECT expressions`, or `SELECT NULL` for an empty list.
 pub(super) fn selected(expressions: Vec<Expr>) -> Result<Statement, ParserError> {
-    let dialect = super::ParserDialect;
+    let dialect = super::dialect::ParserDialect;
     let mut query = Parser::new(&dialect).try_with_sql("SELECT NULL")?.parse_query()?;
     if let SetExpr::Select(select) = query.body.as_mut()
         && !expressions.is_empty()

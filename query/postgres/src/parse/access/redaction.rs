@@ -2,7 +2,7 @@
 
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use super::super::{LineStarts, words::Words};
+use super::super::{lines::LineStarts, words::Words};
 
 /// The text in place of a password.
 pub const REDACTED: &str = "'***'";
