@@ -60,7 +60,7 @@ fn time_ns(claims: &Map<String, Value>, name: &str) -> Result<Option<i64>> {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "a cast to an integer saturates")]
+/// The whole seconds; the cast saturates.
 fn floor(seconds: f64) -> i64 {
     seconds.floor() as i64
 }
