@@ -119,3 +119,6 @@ pub(super) fn parse(parser: &mut Parser<'_>) -> Parsed<(Statement, OwnStatement)
     let query = super::acquire::selected(predicates)?;
     Ok((query, OwnStatement::Access(Box::new(syntax))))
 }
+
+#[cfg(test)]
+mod tests;
