@@ -194,6 +194,3 @@ fn role_before(text: &str, end: char) -> Option<(String, &str)> {
     let (name, rest) = text.get(1..)?.split_once(&close)?;
     Some((name.replace("\"\"", "\""), rest))
 }
-
-#[cfg(test)]
-mod tests;
