@@ -197,7 +197,7 @@ def test_metadata(connection, table):
 
 def test_a_login_gives_a_token_and_a_wrong_token_is_refused(server):
     with flightsql.connect(server.flight_uri(), db_kwargs={"username": "ada", "password": "x"}, autocommit=True) as connection:
-        assert fetched(connection, "SELECT current_user")[0][0] == "ada"
+        assert fetched(connection, "SELECT current_user")[0][0] == "stratalog"
     token = {DatabaseOptions.AUTHORIZATION_HEADER.value: "Bearer stratalog-Zm9yZ2Vk"}
     with pytest.raises(adbc_driver_manager.Error, match="token"):
         with flightsql.connect(server.flight_uri(), db_kwargs=token, autocommit=True) as connection:

@@ -177,7 +177,8 @@ async fn users_and_databases_are_told_to_the_server() {
     let who = who.collect().await.unwrap().remove(0);
     let text =
         |at: usize| arrow::array::AsArray::as_string::<i32>(who.column(at)).value(0).to_string();
-    assert_eq!((text(0), text(1)), ("ann".to_string(), "stratalog".to_string()));
+    // Without passwords, every client acts as the predefined superuser.
+    assert_eq!((text(0), text(1)), ("stratalog".to_string(), "stratalog".to_string()));
     let error = Client::connect(format!("grpc://{}/nowhere", server.address)).await.unwrap_err();
     assert_eq!(error.sqlstate(), Some("3D000"), "{error}");
 }

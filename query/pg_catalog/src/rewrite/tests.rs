@@ -104,8 +104,8 @@ fn subqueries_that_can_be_taken_out() {
 #[test]
 fn tables_that_are_always_empty() {
     becomes(
-        "SELECT pol.polname, pol.polpermissive, CASE 1 WHEN 1 THEN 2 END AS cmd FROM pg_catalog.pg_policy pol WHERE pol.polrelid = '1' ORDER BY 1",
-        "SELECT CAST(NULL AS name) AS \"polname\", CAST(NULL AS BOOLEAN) AS \"polpermissive\", CAST(NULL AS INTEGER) AS cmd WHERE false",
+        "SELECT tg.tgname, tg.tgisinternal, CASE 1 WHEN 1 THEN 2 END AS cmd FROM pg_catalog.pg_trigger tg WHERE tg.tgrelid = '1' ORDER BY 1",
+        "SELECT CAST(NULL AS name) AS \"tgname\", CAST(NULL AS BOOLEAN) AS \"tgisinternal\", CAST(NULL AS INTEGER) AS cmd WHERE false",
     );
     becomes(
         "SELECT pubname, NULL, NULL FROM pg_catalog.pg_publication UNION SELECT a, b, c FROM t ORDER BY 1",
@@ -114,10 +114,18 @@ fn tables_that_are_always_empty() {
     // A count over no rows still returns a row.
     becomes("SELECT count(*) FROM pg_trigger", "SELECT count(*) FROM pg_trigger");
     becomes(
-        "SELECT c.relname FROM pg_class c LEFT JOIN pg_policy p ON p.polrelid = c.oid",
-        "SELECT c.relname FROM pg_class c LEFT JOIN pg_policy p ON p.polrelid = c.oid",
+        "SELECT c.relname FROM pg_class c LEFT JOIN pg_trigger p ON p.tgrelid = c.oid",
+        "SELECT c.relname FROM pg_class c LEFT JOIN pg_trigger p ON p.tgrelid = c.oid",
     );
-    becomes("SELECT * FROM pg_policy", "SELECT * FROM pg_policy");
+    becomes("SELECT * FROM pg_trigger", "SELECT * FROM pg_trigger");
+}
+
+#[test]
+fn access_lists_as_rows() {
+    let exploded = rewritten("SELECT a.grantee FROM pg_class c, aclexplode(c.relacl) a");
+    assert!(exploded.contains("LATERAL (SELECT"), "{exploded}");
+    assert!(exploded.contains("acl_elements(c.relacl)"), "{exploded}");
+    assert!(exploded.ends_with(") AS a") || exploded.ends_with(") a"), "{exploded}");
 }
 
 #[test]

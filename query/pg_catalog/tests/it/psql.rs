@@ -44,7 +44,12 @@ async fn databases_schemas_and_roles() {
              FROM pg_catalog.pg_roles r WHERE r.rolname !~ '^pg_' ORDER BY 1"
         )
         .await,
-        ["ada|true|[]"]
+        [
+            "stratalog|true|[]",
+            "stratalog_administer|false|[]",
+            "stratalog_audit|false|[]",
+            "stratalog_backup|false|[]"
+        ]
     );
 }
 

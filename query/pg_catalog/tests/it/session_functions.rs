@@ -8,7 +8,7 @@ async fn one(sql: &str) -> String {
 async fn identity_and_settings() {
     assert_eq!(
         one("SELECT current_database(), current_user, current_schema, current_schemas(true), pg_backend_pid()").await,
-        "stratalog|ada|public|[pg_catalog, public]|77"
+        "stratalog|stratalog|public|[pg_catalog, public]|77"
     );
     assert_eq!(one("SELECT current_setting('server_version_num')::int / 100").await, "1500");
     assert_eq!(one("SELECT current_setting('nothing', true) IS NULL").await, "true");

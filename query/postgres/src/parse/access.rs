@@ -118,3 +118,6 @@ pub(super) fn parse(parser: &mut Parser<'_>) -> Parsed<(Vec<Expr>, AccessSyntax)
     };
     Ok((predicates, syntax))
 }
+
+#[cfg(test)]
+mod tests;

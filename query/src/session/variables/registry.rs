@@ -140,7 +140,7 @@ pub const SETTINGS: &[SettingPage] = &[
     setting("plan_cache_mode", "auto", Rule::Hint(Hint::Word(&["auto", "force_generic_plan", "force_custom_plan"])), false, "a hint to PostgreSQL's planner; SET reports that the hint has no effect"),
     setting("random_page_cost", "4", Rule::Hint(Hint::Cost), false, "a hint to PostgreSQL's planner; SET reports that the hint has no effect"),
     setting("role", "none", Rule::Fixed, false, "the role of SET ROLE; none for the role of the session"),
-    setting("row_security", "on", Rule::Switch, false, "without effect: row policies always apply"),
+    setting("row_security", "on", Rule::Switch, false, "off: a statement that row policies would change is an error"),
     setting("search_path", "\"$user\", public", Rule::Names, false, "schemas that are searched for unqualified names"),
     setting("seq_page_cost", "1", Rule::Hint(Hint::Cost), false, "a hint to PostgreSQL's planner; SET reports that the hint has no effect"),
     setting("server_encoding", "UTF8", Rule::Fixed, true, "always UTF8"),
