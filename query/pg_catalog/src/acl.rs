@@ -29,8 +29,7 @@ impl AclItem {
                 [Some(privilege.letter()), grantable.then_some('*')].into_iter().flatten()
             })
             .collect();
-        let grantee =
-            self.grantee.map_or_else(String::new, |role| quoted(&access.role_name(role)));
+        let grantee = self.grantee.map_or_else(String::new, |role| quoted(&access.role_name(role)));
         format!("{grantee}={letters}/{}", quoted(&access.role_name(self.grantor)))
     }
 }
@@ -66,7 +65,11 @@ fn of_owner(object: Object) -> Vec<(Privilege, bool)> {
 }
 
 /// The access list of an object, with the owner; of a column without the owner.
-pub(crate) fn items(access: &AccessState, object: Object, column: Option<ColumnId>) -> Vec<AclItem> {
+pub(crate) fn items(
+    access: &AccessState,
+    object: Object,
+    column: Option<ColumnId>,
+) -> Vec<AclItem> {
     let owner = access.owner(object);
     let mut items: Vec<AclItem> = Vec::new();
     if column.is_none() {
@@ -75,7 +78,8 @@ pub(crate) fn items(access: &AccessState, object: Object, column: Option<ColumnI
     }
     collect(&mut items, access.grants(object).iter().filter(|grant| grant.column == column));
     // In PostgreSQL, the default list of a database begins with PUBLIC.
-    if matches!(object, Object::Database(_)) && items.get(1).is_some_and(|one| one.grantee.is_none())
+    if matches!(object, Object::Database(_))
+        && items.get(1).is_some_and(|one| one.grantee.is_none())
     {
         items.swap(0, 1);
     }
@@ -132,16 +136,10 @@ pub(crate) fn texts(access: &AccessState, items: &[AclItem]) -> Vec<String> {
 /// The default access list of a kind of object in `acldefault`; `None` for kinds without
 /// privileges.
 pub(crate) fn default_list(access: &AccessState, kind: &str, owner: RoleId) -> Option<Vec<String>> {
-    let public = |privilege| AclItem {
-        grantee: None,
-        grantor: owner,
-        privileges: vec![(privilege, false)],
-    };
-    let owned = |object| AclItem {
-        grantee: Some(owner),
-        grantor: owner,
-        privileges: of_owner(object),
-    };
+    let public =
+        |privilege| AclItem { grantee: None, grantor: owner, privileges: vec![(privilege, false)] };
+    let owned =
+        |object| AclItem { grantee: Some(owner), grantor: owner, privileges: of_owner(object) };
     let items = match kind {
         "r" => vec![owned(Object::Chronicle(stratalog_model::ChronicleId(0)))],
         "n" => vec![owned(Object::Schema { database: 0, schema: 0 })],

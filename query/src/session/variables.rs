@@ -17,8 +17,8 @@ mod roles;
 pub use check::duration_ms;
 pub use hint::Hint;
 use registry::find;
-pub use roles::{ChosenRoles, RoleChoice};
 pub use registry::{Rule, SETTINGS, SettingPage};
+pub use roles::{ChosenRoles, RoleChoice};
 
 use super::{
     TransactionState,

@@ -53,9 +53,7 @@ async fn commands(
 ) -> Result<Vec<AccessCommand>> {
     use AccessSyntax as A;
     match syntax {
-        A::CreateRole { name, kind, options } => {
-            roles::create(session, name, *kind, options).await
-        }
+        A::CreateRole { name, kind, options } => roles::create(session, name, *kind, options).await,
         A::AlterRole { name, options } => roles::alter(session, name, options).await,
         A::AlterGroup { group, members, adds } => {
             let group = [role_name(session, group)?];
@@ -178,10 +176,9 @@ fn schema(session: &Session, name: &Ident) -> Result<Object> {
                 ErrorKind::FeatureNotSupported,
                 format!("the privileges of the system schema \"{name}\" cannot be changed"),
             ),
-            false => Error::new(
-                ErrorKind::UndefinedSchema,
-                format!("schema \"{name}\" does not exist"),
-            ),
+            false => {
+                Error::new(ErrorKind::UndefinedSchema, format!("schema \"{name}\" does not exist"))
+            }
         }
     })
 }
@@ -194,9 +191,7 @@ fn check_grantor(session: &Session, grantor: Option<&RoleSpec>) -> Result<()> {
     let role = access.access().role_named(&name).map(|role| role.id);
     match role {
         Some(role) if role == session.identity().current() => Ok(()),
-        Some(_) => {
-            Err(Error::new(ErrorKind::FeatureNotSupported, "grantor must be current user"))
-        }
+        Some(_) => Err(Error::new(ErrorKind::FeatureNotSupported, "grantor must be current user")),
         None => {
             Err(Error::new(ErrorKind::UndefinedObject, format!("role \"{name}\" does not exist")))
         }

@@ -304,9 +304,7 @@ async fn commands(
             ("DROP INDEX", index::drop(session, *if_exists, names)?)
         }
         Statement::AlterTable(tree) => ("ALTER TABLE", alter(session, tree).await?),
-        Statement::AlterSchema(tree) => {
-            ("ALTER SCHEMA", alter_schema(session, tree)?)
-        }
+        Statement::AlterSchema(tree) => ("ALTER SCHEMA", alter_schema(session, tree)?),
         Statement::CreateSchema { schema_name, if_not_exists, .. } => {
             let owner = |owner| access::schema_owner(session, owner);
             let (name, owner) = match schema_name {
@@ -520,11 +518,7 @@ async fn alter_one(
         AlterTableOperation::RenameColumn { old_column_name, new_column_name } => {
             let from = names::fold(old_column_name);
             access::check_rename(session, chronicle, &from)?;
-            Ok(Command::RenameColumn {
-                id,
-                from,
-                to: names::fold(new_column_name),
-            })
+            Ok(Command::RenameColumn { id, from, to: names::fold(new_column_name) })
         }
         AlterTableOperation::SetOptionsParens { options } => {
             Ok(Command::SetOptions { id, options: create_table::options(options)? })

@@ -173,9 +173,8 @@ pub(super) fn default_lists(context: &CatalogContext, rows: &mut Rows<'_>) -> Re
     let database = state.database(&context.database).map(|found| found.oid);
     let key = |one: &DefaultGrant| (one.creator, one.schema, one.of_schemas);
     let keys: BTreeSet<_> = access.defaults().iter().map(key).collect();
-    let here = keys
-        .into_iter()
-        .filter(|(_, schema, _)| schema.is_none_or(|(of, _)| Some(of) == database));
+    let here =
+        keys.into_iter().filter(|(_, schema, _)| schema.is_none_or(|(of, _)| Some(of) == database));
     for (at, (creator, schema, of_schemas)) in here.enumerate() {
         let given: Vec<&DefaultGrant> = access
             .defaults()

@@ -13,7 +13,9 @@ use stratalog_functions::{
 use stratalog_model::{ChronicleDefinition, ColumnId, ColumnType, Error, ErrorKind};
 use stratalog_visor_core::{
     CatalogState,
-    access::{Columns, Identity, Object as CatalogObject, PolicyCommand, Privilege, Rights, RoleId},
+    access::{
+        Columns, Identity, Object as CatalogObject, PolicyCommand, Privilege, Rights, RoleId,
+    },
 };
 
 use super::{
@@ -163,7 +165,8 @@ fn has(
         };
         let (role, objects) = objects.split_at(objects.len().saturating_sub(named));
         let state = context.state();
-        let mut asked = Asked::of(context, &state, role.first().copied(), object).map_err(failed)?;
+        let mut asked =
+            Asked::of(context, &state, role.first().copied(), object).map_err(failed)?;
         let target = target(context, object, objects).map_err(failed)?;
         let words = words(privileges, privilege_list).map_err(failed)?;
         let Some(target) = target else { return Ok(None) };
@@ -309,9 +312,10 @@ impl<'a> Asked<'a> {
                 && includes(grant.grantee)
         });
         let by_role = !asked.with_option
-            && self.rights.as_ref().is_some_and(|rights| {
-                rights.has(privilege, object, Columns::All)
-            });
+            && self
+                .rights
+                .as_ref()
+                .is_some_and(|rights| rights.has(privilege, object, Columns::All));
         granted || by_role
     }
 
@@ -368,12 +372,10 @@ fn target(
                     };
                     Target::Listed(CatalogObject::Chronicle(chronicle.id), columns)
                 }
-                (Some(Relation::System(table)), _) => {
-                    match SECRET_TABLES.contains(&table.name) {
-                        true => Target::Closed,
-                        false => Target::SystemTable,
-                    }
-                }
+                (Some(Relation::System(table)), _) => match SECRET_TABLES.contains(&table.name) {
+                    true => Target::Closed,
+                    false => Target::SystemTable,
+                },
                 (Some(Relation::Index(..)), _) => Target::Closed,
                 (None, _) => return Ok(None),
             }

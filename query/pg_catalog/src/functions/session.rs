@@ -142,10 +142,9 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
             same_text(arguments, "")
         }),
     ];
-    for (name, description) in [
-        ("current_role", "Name of the current role."),
-        ("user", "Name of the current role."),
-    ] {
+    for (name, description) in
+        [("current_role", "Name of the current role."), ("user", "Name of the current role.")]
+    {
         functions.push(declare.stable(
             name,
             &[&[]],

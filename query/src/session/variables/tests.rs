@@ -1,7 +1,8 @@
 use super::*;
 
 fn variables() -> Variables {
-    Variables::new(("alice", true), &[("application_name".into(), "psql".into())], Arc::default()).unwrap()
+    Variables::new(("alice", true), &[("application_name".into(), "psql".into())], Arc::default())
+        .unwrap()
 }
 
 #[test]

@@ -42,12 +42,9 @@ pub(super) fn privileges(session: &Session, grant: &GrantSyntax) -> Result<Vec<A
         }
     };
     Ok(vec![match grant.grants {
-        true => AccessCommand::Grant {
-            privileges,
-            objects,
-            grantees,
-            grantable: grant.grant_option,
-        },
+        true => {
+            AccessCommand::Grant { privileges, objects, grantees, grantable: grant.grant_option }
+        }
         false => AccessCommand::Revoke {
             privileges,
             objects,

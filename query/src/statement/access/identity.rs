@@ -51,9 +51,7 @@ pub(crate) fn set_session(session: &Session, name: Option<&str>, local: bool) ->
     let own = login.session() == role;
     let limited = match login {
         Identity::System | Identity::Trusted => false,
-        Identity::Role(roles) => {
-            roles.token.is_some() || !access.is_superuser(login.session())
-        }
+        Identity::Role(roles) => roles.token.is_some() || !access.is_superuser(login.session()),
     };
     if limited && !own {
         return Err(Error::new(

@@ -175,7 +175,10 @@ pub(crate) fn check_rename(
             if names_column.is_break() {
                 return Err(Error::new(
                     ErrorKind::DependentObjects,
-                    format!("cannot rename column \"{column}\" because policy \"{}\" uses the column", policy.name),
+                    format!(
+                        "cannot rename column \"{column}\" because policy \"{}\" uses the column",
+                        policy.name
+                    ),
                 )
                 .with_hint("drop the policy, rename the column, and create the policy again"));
             }
@@ -293,10 +296,9 @@ async fn check_plan(session: &Session, text: &str, table: &ChronicleDefinition) 
     use arrow::datatypes::DataType;
     match planned.schema.fields().first().map(|field| field.data_type()) {
         Some(DataType::Boolean | DataType::Null) => Ok(()),
-        _ => Err(Error::new(
-            ErrorKind::DatatypeMismatch,
-            "argument of policy must be type boolean",
-        )),
+        _ => {
+            Err(Error::new(ErrorKind::DatatypeMismatch, "argument of policy must be type boolean"))
+        }
     }
 }
 

@@ -1,9 +1,7 @@
 //! CREATE, ALTER and DROP of roles.
 
 use stratalog_model::{Error, ErrorKind, Result};
-use stratalog_postgres::parse::access::{
-    Password, RoleKind, RoleOption, RoleSpec, SettingValue,
-};
+use stratalog_postgres::parse::access::{Password, RoleKind, RoleOption, RoleSpec, SettingValue};
 use stratalog_text::parse::datetime::parse_timestamp;
 use stratalog_visor_core::access::{AccessCommand, RoleOptions, Verifier};
 
@@ -53,14 +51,7 @@ pub(super) async fn create(
         }
     }
     let if_not_exists = false;
-    Ok(vec![AccessCommand::CreateRole {
-        name,
-        options,
-        member_of,
-        members,
-        admins,
-        if_not_exists,
-    }])
+    Ok(vec![AccessCommand::CreateRole { name, options, member_of, members, admins, if_not_exists }])
 }
 
 pub(super) async fn alter(
@@ -113,12 +104,14 @@ async fn options(session: &Session, given: &[RoleOption]) -> Result<RoleOptions>
 fn connection_limit(limit: i64) -> Result<Option<u32>> {
     match limit {
         -1 => Ok(None),
-        _ => u32::try_from(limit).ok().filter(|limit| *limit <= i32::MAX.unsigned_abs()).map(Some).ok_or_else(
-            || {
+        _ => u32::try_from(limit)
+            .ok()
+            .filter(|limit| *limit <= i32::MAX.unsigned_abs())
+            .map(Some)
+            .ok_or_else(|| {
                 let message = format!("invalid connection limit: {limit}");
                 Error::new(ErrorKind::InvalidParameterValue, message)
-            },
-        ),
+            }),
     }
 }
 
@@ -142,7 +135,8 @@ async fn verifier(session: &Session, password: &Password) -> Result<Option<Verif
     {
         return Ok(Some(verifier));
     }
-    let is_digest = |text: &str| text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_digest =
+        |text: &str| text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     if password.0.strip_prefix("md5").is_some_and(is_digest) {
         return Err(Error::new(
             ErrorKind::FeatureNotSupported,
@@ -195,9 +189,7 @@ pub(super) fn drop(roles: &[RoleSpec], if_exists: bool) -> Result<Vec<AccessComm
     roles
         .iter()
         .map(|role| match role {
-            RoleSpec::Named(name) => {
-                Ok(AccessCommand::DropRole { name: name.clone(), if_exists })
-            }
+            RoleSpec::Named(name) => Ok(AccessCommand::DropRole { name: name.clone(), if_exists }),
             _ => Err(Error::new(
                 ErrorKind::InvalidParameterValue,
                 "cannot use special role specifier in DROP ROLE",
