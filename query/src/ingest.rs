@@ -16,7 +16,7 @@ use stratalog_postgres::{
     errors::from_datafusion, parameters, parse::DropMode, rules::equality::float_keys::stored,
 };
 use stratalog_text::parse::number::exact_type;
-use stratalog_visor_core::{acquisition::Use, catalog::Command};
+use stratalog_visor_core::{access::Privilege, acquisition::Use, catalog::Command};
 
 use crate::{
     Prepared, Session, TransactionState,
@@ -25,6 +25,7 @@ use crate::{
     statement::{
         ddl,
         insert::{self, Writer, columns::Targets, compute::ComputeContext},
+        row_policies::AppendCheck,
         transaction,
     },
     table::projection,
@@ -45,6 +46,8 @@ pub struct ProtocolAppend {
     append: Box<dyn Append>,
     /// The chronicles that this append writes to.
     entered: Vec<(ChronicleId, EnteredChronicle)>,
+    /// The checks of rows by row policies; `None` for a chronicle without policies.
+    checks: Vec<(ChronicleId, Option<AppendCheck>)>,
     work: Arc<Work>,
 }
 
@@ -150,6 +153,7 @@ impl Session {
             session,
             append: self.store().begin(options)?,
             entered: Vec::new(),
+            checks: Vec::new(),
             work,
         })
     }
@@ -247,6 +251,7 @@ impl Session {
     fn check_ready(&self) -> Result<()> {
         self.service().check_open()?;
         self.check_terminated()?;
+        self.check_identity()?;
         match self.transaction() {
             TransactionState::Failed => Err(transaction::failed()),
             TransactionState::Idle | TransactionState::Block => Ok(()),
@@ -348,6 +353,14 @@ impl ProtocolAppend {
     ) -> Result<PushResult> {
         let within = self.enter(chronicle)?;
         projection::check_rows(chronicle, within, &rows)?;
+        if !self.checks.iter().any(|(id, _)| *id == chronicle.id) {
+            let check = self.session.append_check(chronicle, false).await?;
+            self.checks.push((chronicle.id, check));
+        }
+        let mut checks = self.checks.iter().filter(|(id, _)| *id == chronicle.id);
+        if let Some((_, Some(check))) = checks.next() {
+            check.check(&rows)?;
+        }
         let rows = stored(rows)?;
         let pushed = self.append.push(chronicle, rows, on_conflict);
         let admitted =
@@ -386,6 +399,7 @@ impl ProtocolAppend {
         if let Some((_, entered)) = self.entered.iter().find(|(id, _)| *id == chronicle.id) {
             return Ok(entered.ticks);
         }
+        self.session.authorize_on(Privilege::Insert, chronicle.id)?;
         let entered = self.session.enter(chronicle.id, Use::Write)?;
         entered.announce(self.append.as_mut(), chronicle);
         let ticks = entered.ticks;

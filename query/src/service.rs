@@ -226,8 +226,13 @@ impl QueryService {
         let key = CancelKey::new(process_id, login.long_secret);
         let session = Session::open(self, login, connected_to, key, owner)?;
         session.show_identity()?;
+        session.check_connect()?;
+        // Declared before the lock: a drop of a session's last reference locks the list again.
+        let open: Vec<Arc<Session>>;
         let mut sessions = self.sessions.0.lock();
         sessions.retain(|_, session| session.strong_count() > 0);
+        open = sessions.values().filter_map(Weak::upgrade).collect();
+        session.check_connection_limit(&open)?;
         if sessions.len() >= self.parts.settings.sessions_max {
             return Err(Error::new(
                 ErrorKind::TooManyConnections,

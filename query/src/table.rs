@@ -10,6 +10,7 @@ mod leaf;
 pub mod lookup;
 mod memory;
 mod partition_streams;
+mod policy;
 pub mod projection;
 pub mod provider;
 pub mod pushdown;
@@ -28,14 +29,25 @@ use datafusion::{
 use stratalog_model::ChronicleDefinition;
 
 pub use lookup::KeyLookup;
+pub use policy::{PolicyTable, allowed};
 pub use provider::{ChronicleTable, SnapshotPin};
+pub use record::RecordTable;
 pub use scan::ChronicleScan;
 
 /// The chronicle that a table of a plan represents; `None` for other tables.
 pub fn chronicle_of(table: &Arc<dyn TableProvider>) -> Option<&Arc<ChronicleDefinition>> {
-    match table.downcast_ref::<ChronicleTable>() {
+    match plain_table(table) {
         Some(table) => Some(table.definition()),
-        None => table.downcast_ref::<record::RecordTable>().map(record::RecordTable::chronicle),
+        None => table.downcast_ref::<RecordTable>().map(RecordTable::chronicle),
+    }
+}
+
+/// The table of a chronicle, with or without row policies; `None` for other tables. Callers must
+/// not read rows of the result.
+pub fn plain_table(table: &Arc<dyn TableProvider>) -> Option<&ChronicleTable> {
+    match table.downcast_ref::<ChronicleTable>() {
+        Some(table) => Some(table),
+        None => table.downcast_ref::<PolicyTable>().map(PolicyTable::table),
     }
 }
 

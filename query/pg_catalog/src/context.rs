@@ -5,7 +5,10 @@ use std::{collections::HashMap, fmt, sync::Arc};
 use stratalog_model::{
     ChronicleId, Clock, EventStore, Result, files::DataFiles, store::ChronicleStatus,
 };
-use stratalog_visor_core::{Acquisitions, Catalog, CatalogState, access::Identity};
+use stratalog_visor_core::{
+    Acquisitions, Catalog, CatalogState,
+    access::{Columns, Identity, Object, Privilege},
+};
 
 /// A session in `pg_stat_activity` and `stratalog.sessions`.
 #[derive(Debug, Clone, Default)]
@@ -203,6 +206,16 @@ pub struct CatalogContext {
 }
 
 impl CatalogContext {
+    /// Checks that the session may read system tables about the server as a whole.
+    ///
+    /// # Errors
+    /// `InsufficientPrivilege` without membership in `pg_monitor`; `InvalidAuthorization`.
+    pub(crate) fn check_monitor(&self) -> Result<()> {
+        let (identity, now_ns) = (self.catalog.identity(), self.clock.now_ns());
+        let (privilege, object) = (Privilege::Monitor, Object::Server);
+        self.state().authorize(&identity, privilege, object, Columns::All, now_ns)
+    }
+
     /// The oid of the database with this name or alias.
     pub(crate) fn database_oid(&self, name: &str) -> Option<u32> {
         let state = self.state();

@@ -10,7 +10,9 @@ use stratalog_visor_core::{
 };
 
 use super::{Session, variables::Variables};
-use crate::{AuditRecord, Parsed, StatementKind, service::SUCCESS};
+use crate::{
+    AuditRecord, Parsed, StatementKind, service::SUCCESS, statement::column_reads::ColumnReads,
+};
 
 /// Calls of functions that act on other sessions or on the server, in lower case.
 const AUDITED_CALLS: [&str; 2] = ["pg_terminate_backend", "pg_cancel_backend"];
@@ -77,6 +79,56 @@ impl Session {
     ) -> Result<()> {
         let now_ns = self.parts().catalog.now_ns();
         self.whole_catalog().authorize(&self.identity(), privilege, object, columns, now_ns)
+    }
+
+    /// Checks that the session may connect to its database.
+    ///
+    /// # Errors
+    /// `InsufficientPrivilege` without the privilege CONNECT.
+    pub(crate) fn check_connect(&self) -> Result<()> {
+        if self.identity() == Identity::System {
+            return Ok(());
+        }
+        let state = self.whole_catalog();
+        let Some(database) = state.database_object(self.database()) else { return Ok(()) };
+        self.authorize(Privilege::Connect, database, Columns::All)
+    }
+
+    /// Checks the CONNECTION LIMIT of the session's role; `open` are the other sessions.
+    ///
+    /// # Errors
+    /// `TooManyConnections`.
+    pub(crate) fn check_connection_limit(&self, open: &[Arc<Session>]) -> Result<()> {
+        let Identity::Role(own) = self.login_identity() else { return Ok(()) };
+        let state = self.whole_catalog();
+        let Some(role) = state.access().role(own.session) else { return Ok(()) };
+        let Some(most) = role.attributes.connections_max else { return Ok(()) };
+        if role.attributes.superuser {
+            return Ok(());
+        }
+        // A twin belongs to the same connection.
+        let is_other = |other: &&Arc<Session>| {
+            other.holder() != self.holder()
+                && matches!(other.login_identity(), Identity::Role(roles) if roles.session == own.session)
+        };
+        let holders: std::collections::BTreeSet<_> =
+            open.iter().filter(is_other).map(|other| other.holder().0).collect();
+        match holders.len() < usize::try_from(most).unwrap_or(usize::MAX) {
+            true => Ok(()),
+            false => Err(Error::new(
+                ErrorKind::TooManyConnections,
+                format!("too many connections for role \"{}\"", role.name),
+            )
+            .with_hint("close connections, or ALTER ROLE … CONNECTION LIMIT")),
+        }
+    }
+
+    /// Checks that the session may read columns now.
+    ///
+    /// # Errors
+    /// See [`ColumnReads::check`].
+    pub(crate) fn check_reads(&self, reads: &ColumnReads) -> Result<()> {
+        self.seen.check_reads(reads)
     }
 
     /// Checks that the session may use a privilege on a whole chronicle now.

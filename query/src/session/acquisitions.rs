@@ -20,8 +20,11 @@ use stratalog_visor_core::{
     },
 };
 
-use super::Session;
-use crate::{statement::as_of_sealed, table::projection::confined};
+use super::{Session, views::SessionCatalogView};
+use crate::{
+    statement::{as_of_sealed, column_reads::ColumnReads},
+    table::projection::confined,
+};
 
 /// Maximum number of other holders that an error message lists.
 const OTHERS_SHOWN_MAX: usize = 5;
@@ -80,18 +83,21 @@ pub struct PinnedSnapshot {
     /// change are visible.
     pub snapshot: Arc<dyn Snapshot>,
     uses: Option<Arc<[UseGuard]>>,
+    reads: Arc<ColumnReads>,
 }
 
 /// Guards of the chronicles that a statement reads, and the range of ticks of each chronicle that
 /// the statement may see.
 struct ReadAccess {
+    reads: Arc<ColumnReads>,
     uses: Option<Arc<[UseGuard]>>,
     within: Vec<(ChronicleId, TickRange)>,
 }
 
 impl ReadAccess {
     fn of(self, snapshot: Arc<dyn Snapshot>) -> PinnedSnapshot {
-        PinnedSnapshot { snapshot: confined(snapshot, self.within), uses: self.uses }
+        let snapshot = confined(snapshot, self.within);
+        PinnedSnapshot { snapshot, uses: self.uses, reads: self.reads }
     }
 }
 
@@ -99,6 +105,11 @@ impl PinnedSnapshot {
     /// The guards of the uses. The reader keeps the guards until the end of the read.
     pub fn uses(&self) -> Option<Arc<[UseGuard]>> {
         self.uses.clone()
+    }
+
+    /// The columns that the statement reads.
+    pub fn reads(&self) -> &Arc<ColumnReads> {
+        &self.reads
     }
 }
 
@@ -110,6 +121,9 @@ pub struct FollowedChronicle {
     /// that owned its session would form a reference cycle.
     session: Weak<Session>,
     using: UseGuard,
+    reads: Arc<ColumnReads>,
+    /// The rights of the session.
+    seen: Arc<SessionCatalogView>,
 }
 
 impl FollowedChronicle {
@@ -121,12 +135,14 @@ impl FollowedChronicle {
     /// Checks that the session may still read the chronicle. Call before each read of new events.
     ///
     /// # Errors
-    /// `LeaseLost` if the session's lease has run out.
+    /// `LeaseLost` if the session's lease has run out; the errors of missing rights.
     pub fn check(&self) -> Result<()> {
+        let chronicle = self.using.chronicle();
         self.using.check().map_err(|refusal| match self.session.upgrade() {
-            Some(session) => session.refusal_error(self.using.chronicle(), refusal),
+            Some(session) => session.refusal_error(chronicle, refusal),
             None => closed(),
-        })
+        })?;
+        self.seen.check_subscription(chronicle, &self.reads)
     }
 }
 
@@ -141,14 +157,14 @@ impl Session {
         self.holder
     }
 
-    /// Takes the snapshot for a statement that reads the chronicles `reads`. From the chronicles in
-    /// `sealed` (AS OF SEALED), only events that can no longer change are visible.
+    /// Checks the rights to read `reads`, and takes the snapshot for the statement. From the
+    /// chronicles in `sealed` (AS OF SEALED), only events that can no longer change are visible.
     ///
     /// # Errors
-    /// The errors of [`Self::enter`], `EventStore::seal` and `Transaction::snapshot`.
+    /// The errors of [`ColumnReads::check`], [`Self::enter`], `EventStore::seal` and `Transaction::snapshot`.
     pub(crate) async fn pin(
         &self,
-        reads: &[ChronicleId],
+        reads: &Arc<ColumnReads>,
         sealed: &[Arc<ChronicleDefinition>],
     ) -> Result<PinnedSnapshot> {
         let store = self.store().as_ref();
@@ -156,7 +172,7 @@ impl Session {
         let mut reading = self.enter_all(reads)?;
         sealed.iter().for_each(|chronicle| self.drop_lost_writes(chronicle.id));
         as_of_sealed::seal(store, sealed)?;
-        let snapshot = self.transaction.snapshot(store, reads).await?;
+        let snapshot = self.transaction.snapshot(store, reads.chronicles()).await?;
         reading.within.extend(as_of_sealed::parts(snapshot.as_ref(), sealed));
         Ok(reading.of(snapshot))
     }
@@ -168,41 +184,46 @@ impl Session {
     pub(crate) fn pin_over(
         &self,
         snapshot: Arc<dyn Snapshot>,
-        reads: &[ChronicleId],
+        reads: &Arc<ColumnReads>,
     ) -> Result<PinnedSnapshot> {
         Ok(self.enter_all(reads)?.of(snapshot))
     }
 
-    fn enter_all(&self, reads: &[ChronicleId]) -> Result<ReadAccess> {
+    fn enter_all(&self, reads: &Arc<ColumnReads>) -> Result<ReadAccess> {
+        self.seen.check_reads(reads)?;
         let (mut uses, mut within) = (Vec::new(), Vec::new());
-        for (at, chronicle) in reads.iter().enumerate() {
-            if reads.iter().take(at).any(|before| before == chronicle) {
-                continue;
-            }
+        for chronicle in reads.chronicles() {
             let entered = self.enter(*chronicle, Use::Read)?;
             uses.extend(entered.using);
             if entered.ticks != TickRange::ALL {
                 within.push((*chronicle, entered.ticks));
             }
         }
-        Ok(ReadAccess { uses: (!uses.is_empty()).then(|| uses.into()), within })
+        let uses = (!uses.is_empty()).then(|| uses.into());
+        Ok(ReadAccess { uses, within, reads: Arc::clone(reads) })
     }
 
     /// Begins an endless read of a chronicle, for a SUBSCRIBE.
     ///
     /// # Errors
     /// The errors of [`Self::enter`] for a read.
-    pub(crate) fn follow(&self, chronicle: ChronicleId) -> Result<FollowedChronicle> {
-        let using = self.enter_outside_block(chronicle)?;
-        Ok(FollowedChronicle { session: Weak::clone(&self.itself), using })
+    pub(crate) fn follow(
+        &self,
+        chronicle: ChronicleId,
+        reads: &Arc<ColumnReads>,
+    ) -> Result<FollowedChronicle> {
+        self.seen.check_subscription(chronicle, reads)?;
+        let (using, reads) = (self.enter_outside_block(chronicle)?, Arc::clone(reads));
+        let (session, seen) = (Weak::clone(&self.itself), Arc::clone(&self.seen));
+        Ok(FollowedChronicle { session, using, reads, seen })
     }
 
     /// Marks chronicles as in use by a reader that may continue after the end of the block.
     ///
     /// # Errors
     /// The errors of [`Self::enter`] for a read.
-    pub(crate) fn enter_beyond_block(&self, reads: &[ChronicleId]) -> Result<Arc<[UseGuard]>> {
-        reads.iter().map(|chronicle| self.enter_outside_block(*chronicle)).collect()
+    pub(crate) fn enter_beyond_block(&self, reads: &ColumnReads) -> Result<Arc<[UseGuard]>> {
+        reads.chronicles().iter().map(|chronicle| self.enter_outside_block(*chronicle)).collect()
     }
 
     fn enter_outside_block(&self, chronicle: ChronicleId) -> Result<UseGuard> {

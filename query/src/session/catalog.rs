@@ -8,15 +8,17 @@ use datafusion::{
     error::Result,
 };
 use parking_lot::Mutex;
-use stratalog_model::chronicle::SYSTEM_COLUMNS;
+use stratalog_model::{ChronicleId, Result as ModelResult, chronicle::SYSTEM_COLUMNS};
+use stratalog_postgres::errors::to_datafusion;
 use stratalog_visor_core::{
     CatalogState,
+    access::{Identity, PolicyCommand, RowPolicies},
     catalog::{DEFAULT_DATABASE, OWN_SCHEMA},
 };
 
 use crate::{
     statement::replays,
-    table::{ChronicleTable, SnapshotPin},
+    table::{ChronicleTable, PolicyTable, SnapshotPin},
 };
 use stratalog_postgres::SEARCH_PATH_SCHEMA;
 
@@ -34,8 +36,28 @@ pub struct Scope {
     /// Whether the planner may use primary keys, so that columns determined by a key need no GROUP
     /// BY.
     pub keyed: bool,
+    /// On whose behalf the statement runs, for row policies.
+    pub identity: Identity,
+    /// The time at the start of planning, in nanoseconds since 1970.
+    pub now_ns: i64,
     /// Tables that replace unqualified names, for this statement only.
     pub replaced: Vec<(String, Arc<dyn TableProvider>)>,
+}
+
+impl Scope {
+    /// The row policies of a chronicle that apply to reads of the statement; `None` if no policy
+    /// applies.
+    ///
+    /// # Errors
+    /// `InvalidAuthorization`.
+    pub fn row_policies(&self, chronicle: ChronicleId) -> ModelResult<Option<RowPolicies>> {
+        let access = self.state.access();
+        if self.identity == Identity::System || !access.row_security(chronicle).enabled {
+            return Ok(None);
+        }
+        let rights = access.rights(&self.identity, self.now_ns)?;
+        Ok(rights.row_policies(chronicle, PolicyCommand::Select))
+    }
 }
 
 /// Schemas that describe the system itself.
@@ -165,13 +187,12 @@ impl SchemaProvider for ChronicleSchema {
             None => (name, &scope.system_columns),
         };
         let chronicle = scope.state.chronicle(&self.database, &self.schema, name);
-        Ok(chronicle.map(|chronicle| {
-            Arc::new(ChronicleTable::new(
-                Arc::clone(chronicle),
-                shown,
-                scope.keyed,
-                Arc::clone(&self.pin),
-            )) as Arc<dyn TableProvider>
+        let Some(chronicle) = chronicle else { return Ok(None) };
+        let pin = Arc::clone(&self.pin);
+        let table = ChronicleTable::new(Arc::clone(chronicle), shown, scope.keyed, pin);
+        Ok(Some(match scope.row_policies(chronicle.id).map_err(to_datafusion)? {
+            Some(policies) => Arc::new(PolicyTable::new(table, policies, scope.identity)),
+            None => Arc::new(table),
         }))
     }
 

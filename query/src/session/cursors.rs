@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use arrow::datatypes::SchemaRef;
 use parking_lot::Mutex;
-use stratalog_model::{ChronicleId, Error, ErrorKind, Result};
+use stratalog_model::{Error, ErrorKind, Result};
 use stratalog_pg_catalog::{CursorRow, CursorsView};
 use stratalog_visor_core::acquisition::UseGuard;
 
@@ -12,6 +12,7 @@ use super::{
     cursor::{SharedCursor, SqlCursor},
     work::Work,
 };
+use crate::statement::column_reads::ColumnReads;
 
 /// Maximum number of open cursors of a session.
 const CURSORS_MAX: usize = 1_000;
@@ -56,16 +57,16 @@ pub struct OpenCursor {
 /// The chronicles that the query of a cursor reads.
 #[derive(Debug, Clone)]
 pub struct Reads {
-    /// The ids of the chronicles.
-    pub chronicles: Arc<[ChronicleId]>,
+    /// The chronicles and columns.
+    pub columns: Arc<ColumnReads>,
     _uses: Option<Arc<[UseGuard]>>,
 }
 
 impl Reads {
     /// `uses` are guards that mark the chronicles as in use, for a cursor that outlives its block;
     /// otherwise `None`.
-    pub fn new(chronicles: &[ChronicleId], uses: Option<Arc<[UseGuard]>>) -> Self {
-        Self { chronicles: chronicles.into(), _uses: uses }
+    pub fn new(columns: &Arc<ColumnReads>, uses: Option<Arc<[UseGuard]>>) -> Self {
+        Self { columns: Arc::clone(columns), _uses: uses }
     }
 }
 

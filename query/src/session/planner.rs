@@ -37,7 +37,7 @@ use stratalog_postgres::{
 use stratalog_text::TextStyle;
 
 use super::catalog::Scope;
-use crate::table::SnapshotPin;
+use crate::{statement::row_policies, table::SnapshotPin};
 
 /// Plans one statement at a time.
 pub struct Planner {
@@ -101,7 +101,22 @@ impl Planner {
     /// # Errors
     /// The errors of the query; `FeatureNotSupported` if the statement is not a query.
     pub async fn logical(&self, statement: &Statement) -> Result<LogicalPlan> {
+        let plan = planning::logical(&self.state, statement).await?;
+        row_policies::settle(self, &plan).await?;
+        Ok(plan)
+    }
+
+    /// Like [`Self::logical`], for the predicate of a row policy.
+    ///
+    /// # Errors
+    /// See [`Self::logical`].
+    pub async fn logical_without_policies(&self, statement: &Statement) -> Result<LogicalPlan> {
         planning::logical(&self.state, statement).await
+    }
+
+    /// Ends a replacement by [`Self::replace`].
+    pub fn end_replacement(&self, name: &str) {
+        self.scope.lock().replaced.retain(|(replaced, _)| replaced != name);
     }
 
     /// DataFusion's state.

@@ -50,6 +50,8 @@ impl Session {
     fn scope(&self) -> Scope {
         Scope {
             state: self.catalog(),
+            identity: self.identity(),
+            now_ns: self.parts().catalog.now_ns(),
             database: self.login.database.clone(),
             search_path: self.variables.parsed().search_path,
             system_columns: Vec::new(),
@@ -71,6 +73,7 @@ impl Session {
             sessions: Arc::new(OpenSessions {
                 sessions: Arc::clone(self.service.sessions()),
                 confined: Arc::clone(&self.confined),
+                seen: Arc::clone(&self.seen),
             }),
             settings: Arc::new(SessionSettings(Arc::clone(&self.variables))),
             cursors: Arc::clone(&self.cursors) as Arc<dyn CursorsView>,

@@ -6,13 +6,13 @@ use std::sync::{
 };
 
 use parking_lot::RwLock;
-use stratalog_model::{Error, ErrorKind, Result};
+use stratalog_model::{ChronicleId, Error, ErrorKind, Result};
 use stratalog_pg_catalog::{
     CatalogView, CopyRow, SessionRow, SessionsView, SettingRow, SettingsView,
 };
 use stratalog_visor_core::{
     Catalog, CatalogState,
-    access::{Identity, RoleIdentity},
+    access::{Columns, Identity, Object, Privilege, RoleIdentity},
 };
 
 use super::{
@@ -21,7 +21,7 @@ use super::{
     variables::{ChosenRoles, ListedSetting, Rule, Variables, duration_ms},
     work::Stop,
 };
-use crate::service::Sessions;
+use crate::{service::Sessions, statement::column_reads::ColumnReads};
 
 /// The catalog as a session sees it, including the definitions of its open block.
 #[derive(Debug)]
@@ -63,6 +63,35 @@ impl SessionCatalogView {
     }
 }
 
+impl SessionCatalogView {
+    /// Checks that the session may read the columns now.
+    ///
+    /// # Errors
+    /// See [`ColumnReads::check`]; `InsufficientPrivilege` if row policies would filter rows after
+    /// `SET row_security = off`.
+    pub fn check_reads(&self, reads: &ColumnReads) -> Result<()> {
+        let filtered = match reads.has_policies() {
+            true if self.variables.get("row_security").is_some_and(|value| value == "off") => {
+                reads.filtered()
+            }
+            _ => None,
+        };
+        reads.check(&self.whole(), self.identity(), || self.catalog.now_ns())?;
+        filtered.map_or(Ok(()), Err)
+    }
+
+    /// Checks that the session may subscribe to a chronicle and read its columns now.
+    ///
+    /// # Errors
+    /// The errors of [`Self::check_reads`] and [`CatalogState::authorize`].
+    pub fn check_subscription(&self, chronicle: ChronicleId, reads: &ColumnReads) -> Result<()> {
+        self.check_reads(reads)?;
+        let (object, now_ns) = (Object::Chronicle(chronicle), self.catalog.now_ns());
+        let (identity, privilege) = (self.identity(), Privilege::Subscribe);
+        self.whole().authorize(&identity, privilege, object, Columns::All, now_ns)
+    }
+}
+
 impl CatalogView for SessionCatalogView {
     fn state(&self) -> Arc<CatalogState> {
         let (whole, identity) = (self.whole(), self.identity());
@@ -85,7 +114,12 @@ pub struct OpenSessions {
     pub sessions: Arc<Sessions>,
     /// True if the session that reads the list may only read.
     pub confined: Arc<AtomicBool>,
+    /// The rights of the session that reads the list.
+    pub seen: Arc<SessionCatalogView>,
 }
+
+/// The text in place of a statement of another role, as in PostgreSQL.
+const HIDDEN: &str = "<insufficient privilege>";
 
 impl OpenSessions {
     /// The session that a call cancels or terminates, by process id; `None` without such a session.
@@ -101,16 +135,61 @@ impl OpenSessions {
             .with_hint("send the statement with POST"));
         }
         let mut open = self.sessions.open().into_iter();
-        Ok(open.find(|session| session.process_id() == process_id))
+        let Some(found) = open.find(|session| session.process_id() == process_id) else {
+            return Ok(None);
+        };
+        self.check_signal(&found)?;
+        Ok(Some(found))
+    }
+
+    /// Checks that the reading session may cancel or end another session: a session of its role, of
+    /// a role of which it is a member, or of any role but a superuser with `pg_signal_backend`.
+    fn check_signal(&self, other: &Session) -> Result<()> {
+        let state = self.seen.whole();
+        let access = state.access();
+        let rights = access.rights(&self.seen.identity(), self.seen.catalog.now_ns())?;
+        let role = other.identity().session();
+        let server = Object::Server;
+        let is_superuser =
+            access.is_superuser(role) || access.is_superuser(other.login_identity().session());
+        let message = match is_superuser {
+            _ if rights.is_unlimited() => return Ok(()),
+            true if rights.is_superuser()
+                && rights.has(Privilege::Signal, server, Columns::All) =>
+            {
+                return Ok(());
+            }
+            true => "must be a superuser to cancel or terminate a superuser's session",
+            false if rights.includes(role) && rights.scope_allows_all() => return Ok(()),
+            false if rights.has(Privilege::Signal, server, Columns::All) => return Ok(()),
+            false => {
+                "must be a member of the role whose session is cancelled or terminated, or a member of pg_signal_backend"
+            }
+        };
+        Err(Error::new(ErrorKind::InsufficientPrivilege, message))
     }
 }
 
 impl SessionsView for OpenSessions {
     fn sessions(&self) -> Vec<SessionRow> {
+        let state = self.seen.whole();
+        let rights = state.access().rights(&self.seen.identity(), self.seen.catalog.now_ns());
+        let Ok(rights) = rights else { return Vec::new() };
+        let sees_all = rights.has(Privilege::Monitor, Object::Server, Columns::All);
         self.sessions
             .open()
             .iter()
             .map(|session| {
+                let is_shown = sees_all || rights.includes(session.identity().session());
+                if !is_shown {
+                    return SessionRow {
+                        process_id: session.process_id(),
+                        user: session.login().user.clone(),
+                        database: session.connected_to().to_string(),
+                        query: HIDDEN.to_string(),
+                        ..SessionRow::default()
+                    };
+                }
                 let activity = session.activity();
                 let login = session.login();
                 let state = match session.transaction() {

@@ -20,7 +20,10 @@ use datafusion::{
 use stratalog_model::{ChronicleDefinition, ColumnType, Error, ErrorKind, Result, Tick, TickRange};
 use stratalog_pg_catalog::table_of_regclass;
 use stratalog_postgres::{errors::from_datafusion, parse::AcquireSyntax};
-use stratalog_visor_core::acquisition::{Claim, Mode, QueuePlace};
+use stratalog_visor_core::{
+    access::Privilege,
+    acquisition::{Claim, Mode, QueuePlace},
+};
 use tokio::time::{Instant, sleep_until};
 
 use super::{
@@ -89,7 +92,7 @@ pub async fn plan(
         known = query::plan(&planner, &tree, declared_types, parsed.system_columns()).await?;
     }
     let (query, types) = known;
-    if !query.chronicles.is_empty() {
+    if !query.reads.chronicles().is_empty() {
         return Err(Error::new(
             ErrorKind::FeatureNotSupported,
             "cannot use a query of a table in ACQUIRE",
@@ -210,6 +213,8 @@ pub async fn run(
     work: &Arc<Work>,
 ) -> Result<Outcome> {
     let Acquire { chronicle, syntax, expressions } = acquire;
+    session.authorize_on(Privilege::Acquire, chronicle.id)?;
+    session.refuse_under_policies(chronicle, "ACQUIRE")?;
     if session.missing_error(chronicle).is_some() {
         return Err(Error::not_yet("ACQUIRE of a table created in the open block")
             .with_hint("COMMIT first"));

@@ -29,7 +29,7 @@ use datafusion::{
     },
 };
 use futures::{StreamExt, TryStreamExt, stream};
-use stratalog_model::{ColumnType, Error, ErrorKind, Result, store::MoveCounts};
+use stratalog_model::{ChronicleId, ColumnType, Error, ErrorKind, Result, store::MoveCounts};
 use stratalog_pg_catalog::table_of_regclass;
 use stratalog_postgres::{
     errors::{from_arrow, from_datafusion},
@@ -370,6 +370,7 @@ pub async fn run(
     work: &Arc<Work>,
 ) -> Result<Outcome> {
     session.transaction.check_outside(&format!("CALL {SCHEMA}.{}", call.procedure.name()))?;
+    check_server_right(session, call.procedure)?;
     let Some(argument) = &call.argument else {
         if call.procedure == Procedure::AcceptClockJump {
             return accept_clock_jump(session, call);
@@ -402,7 +403,8 @@ pub async fn run(
     let table = || {
         let state = session.catalog();
         let path = session.variables().parsed().search_path;
-        table_of_regclass(&state, session.database(), &path, &text).map(|chronicle| chronicle.id)
+        let chronicle = table_of_regclass(&state, session.database(), &path, &text)?;
+        check_table_right(session, chronicle.id).map(|()| chronicle.id)
     };
     let columns = match call.procedure {
         Procedure::Flush => moved(session.store().flush(table()?).await?),
@@ -426,6 +428,32 @@ pub async fn run(
     Ok(Outcome::Rows(rows(call.schema(), columns)?))
 }
 
+/// Checks the right to call a procedure that acts on the server. The match is exhaustive: a new
+/// procedure does not compile until its right is decided here.
+fn check_server_right(session: &Session, procedure: Procedure) -> Result<()> {
+    let privilege = match procedure {
+        Procedure::Check | Procedure::AcceptClockJump | Procedure::Reload => Privilege::Administer,
+        Procedure::Backup => Privilege::BackUp,
+        // The table in the argument decides; see `check_table_right`.
+        Procedure::Flush | Procedure::Compact => return Ok(()),
+        // The catalog decides about commands on tokens.
+        Procedure::CreateToken | Procedure::RevokeToken => return Ok(()),
+    };
+    session.authorize(privilege, Object::Server, Columns::All)
+}
+
+/// Checks the right to flush or compact a table: its owner and administrators may.
+fn check_table_right(session: &Session, chronicle: ChronicleId) -> Result<()> {
+    match session.authorize_on(Privilege::Ownership, chronicle) {
+        Err(error) if error.kind() == ErrorKind::InsufficientPrivilege => {
+            let administers =
+                session.authorize(Privilege::Administer, Object::Server, Columns::All);
+            administers.map_err(|_| error)
+        }
+        owner => owner,
+    }
+}
+
 /// Makes the server's clock follow the machine's clock after a jump ahead, or confirms at a start
 /// that the machine's clock is correct although it is ahead.
 fn accept_clock_jump(session: &Session, call: &Call) -> Result<Outcome> {
@@ -443,7 +471,6 @@ fn accept_clock_jump(session: &Session, call: &Call) -> Result<Outcome> {
 
 /// Reads the server's certificate files again.
 async fn reload(session: &Session, call: &Call) -> Result<Outcome> {
-    session.authorize(Privilege::Administer, Object::Server, Columns::All)?;
     let Some(certificates) = session.service().certificates() else {
         return Err(Error::new(
             ErrorKind::ObjectNotInPrerequisiteState,

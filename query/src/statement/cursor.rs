@@ -11,11 +11,11 @@ use datafusion::{
     },
 };
 use futures::{StreamExt as _, TryStreamExt as _};
-use stratalog_model::{ChronicleId, ColumnType, Error, ErrorKind, Result};
+use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 use stratalog_postgres::names;
 use stratalog_visor_core::acquisition::Use;
 
-use super::{query, subscribe};
+use super::{column_reads::ColumnReads, query, subscribe};
 use crate::{
     Outcome, Parsed, Rows, RowsTag, Session, TransactionState,
     session::{
@@ -49,10 +49,10 @@ pub enum CursorPlan<'a> {
 }
 
 impl<'a> CursorPlan<'a> {
-    fn chronicles(self) -> &'a [ChronicleId] {
+    fn reads(self) -> &'a Arc<ColumnReads> {
         match self {
-            CursorPlan::Query(query) => &query.chronicles,
-            CursorPlan::Subscribe(subscribe) => subscribe.chronicles(),
+            CursorPlan::Query(query) => &query.reads,
+            CursorPlan::Subscribe(subscribe) => subscribe.reads(),
         }
     }
 }
@@ -84,9 +84,9 @@ pub async fn declare(
     session.cursors().check_free(&name)?;
     // The query lives as long as the cursor. Cancellation and the timeout apply to each FETCH.
     let work = Work::within(0, session.memory_pool());
-    let chronicles = planned.chronicles();
+    let columns = planned.reads();
     let uses = match holds && in_block {
-        true => Some(session.enter_beyond_block(chronicles)?),
+        true => Some(session.enter_beyond_block(columns)?),
         false => None,
     };
     let rows = match planned {
@@ -117,7 +117,7 @@ pub async fn declare(
     let cursor = SqlCursor::new(rows, memory);
     let now_ns = session.parts().clock.now_ns();
     let kind = CursorKind { holds, is_binary: declare.binary == Some(true), in_block };
-    let reads = Reads::new(chronicles, uses);
+    let reads = Reads::new(columns, uses);
     session.cursors().declare(&name, (cursor, work, reads), parsed.text(), kind, now_ns)?;
     Ok(Outcome::Done("DECLARE CURSOR".to_string()))
 }
@@ -144,8 +144,9 @@ pub async fn fetch(session: &Session, statement: &Statement, work: &Arc<Work>) -
     };
     let name = names::fold(name);
     let open = session.cursors().find(&name)?;
-    // The session may have lost an acquisition since the DECLARE.
-    for chronicle in open.reads.chronicles.iter() {
+    // The session may have lost rights or an acquisition since the DECLARE.
+    session.check_reads(&open.reads.columns)?;
+    for chronicle in open.reads.columns.chronicles() {
         session.enter(*chronicle, Use::Read)?;
     }
     let cursor = Arc::clone(&open.cursor).try_lock_owned().map_err(|_| {

@@ -20,9 +20,9 @@ use stratalog_model::{
     store::DeletedArea,
 };
 use stratalog_postgres::{dialect, errors::from_datafusion, names::schemas, parameters, parse};
-use stratalog_visor_core::acquisition::Use;
+use stratalog_visor_core::{access::Privilege, acquisition::Use};
 
-use super::{query, subscribe};
+use super::{column_reads::ColumnReads, query, subscribe};
 use crate::{
     Outcome, Parsed, Session, TransactionState,
     session::{acquisitions::EnteredChronicle, planner::Planner, work::Work},
@@ -101,6 +101,9 @@ pub async fn run(
     }
     super::transaction::check_write(session)?;
     let chronicle = session.chronicle(name)?;
+    let privilege = if word == "TRIM" { Privilege::Trim } else { Privilege::Delete };
+    session.authorize_on(privilege, chronicle.id)?;
+    session.refuse_under_policies(&chronicle, word)?;
     let in_block = session.transaction() != TransactionState::Idle;
     let removed = match &tree.selection {
         None => RemovedEvents::Ticks(TickRange::ALL),
@@ -183,6 +186,9 @@ async fn admitted(
     parameters::cast_to_declared(&mut parsed.statement, &mut declared_types);
     stratalog_pg_catalog::rewrite(&mut parsed.statement);
     let mut plan = planner.logical(&parsed.statement).await?;
+    if !trims {
+        session.check_reads(&ColumnReads::of(&plan)?)?;
+    }
     if !types.is_empty() {
         plan =
             plan.with_param_values(parameters::for_plan(types, values)).map_err(from_datafusion)?;

@@ -188,7 +188,7 @@ pub async fn run(
         let stoppable = StoppablePlan::new(physical, work)?;
         let physical = Arc::clone(&stoppable.plan);
         let stream = session.execution().run(stoppable, tasks)?;
-        let mut stream = work.guard_stream(session.watch(stream, pinned.uses()));
+        let mut stream = work.guard_stream(session.watch(stream, Some(&pinned)));
         let mut rows = 0usize;
         while let Some(batch) = stream.next().await {
             rows = rows.saturating_add(batch?.num_rows());

@@ -27,7 +27,8 @@ use datafusion::{
 };
 use futures::StreamExt;
 use stratalog_model::{
-    ChronicleDefinition, ColumnType, Error, ErrorKind, Gsn, ProducerId, Result, TakenKeyAction,
+    ChronicleDefinition, ColumnId, ColumnType, Error, ErrorKind, Gsn, ProducerId, Result,
+    TakenKeyAction,
     store::{AppendOptions, CommittedAppend, OnConflict},
 };
 use stratalog_postgres::{
@@ -35,13 +36,17 @@ use stratalog_postgres::{
     rules::equality::float_keys::stored,
 };
 use stratalog_text::parse::number::exact_type;
-use stratalog_visor_core::acquisition::Use;
+use stratalog_visor_core::{
+    access::{Columns, Object, Privilege},
+    acquisition::Use,
+};
+use tokio::sync::OnceCell;
 
 use self::{
     cells::Cell, columns::Targets, compute::ComputeContext, returning::Returning,
     values::ValuesClause,
 };
-use super::{query, subscribe};
+use super::{query, row_policies::AppendCheck, subscribe};
 use crate::{
     Outcome, Parsed, RowsTag, Session,
     session::{acquisitions::EnteredChronicle, transaction::LentAppend, work::Work},
@@ -428,6 +433,14 @@ pub async fn run(
             );
         }
     }
+    if let Some(returning) = &insert.returning {
+        let object = Object::Chronicle(insert.targets.chronicle.id);
+        let named = returning.named.as_deref().map_or(Columns::All, Columns::Some);
+        // Without columns, as in RETURNING 1, the clause reads nothing.
+        if named != Columns::Some(&[]) {
+            session.authorize(Privilege::Select, object, named)?;
+        }
+    }
     let mut writer = Writer::begin(session, &insert.targets, insert.on_conflict)?;
     writer.keep = insert.returning.is_some();
     if let Some(batch) = first {
@@ -483,6 +496,8 @@ pub struct Writer {
     /// The use of the chronicle by this statement. An open block keeps the use until its end.
     entered: EnteredChronicle,
     on_conflict: OnConflict,
+    /// The check of the rows by row policies, made for the first rows; `None` without policies.
+    check: OnceCell<Option<AppendCheck>>,
     /// True to keep a copy of the stored rows, for RETURNING.
     pub keep: bool,
     /// True for a restore of a table by COPY: the rows keep their times, although the server
@@ -527,6 +542,10 @@ impl Writer {
             return Err(Error::new(ErrorKind::FeatureNotSupported, crate::CACHED_PLAN_CHANGED)
                 .with_detail("ROLLBACK TO removed columns of the planned statement"));
         }
+        let listed = targets.listed.iter().filter_map(|at| planned.columns.get(*at));
+        let listed: Vec<ColumnId> = listed.map(|column| column.id).collect();
+        let object = Object::Chronicle(planned.id);
+        session.authorize(Privilege::Insert, object, Columns::Some(&listed))?;
         session.transaction.check_target(planned)?;
         let entered = session.enter(targets.chronicle.id, Use::Write)?;
         // The strictest table determines the durability.
@@ -538,6 +557,7 @@ impl Writer {
         let numbered = options.producer.is_some();
         Ok(Self {
             session: session.weak(),
+            check: OnceCell::new(),
             append: session.transaction.lend(numbered, || session.store().begin(options))?,
             chronicle: Arc::clone(&targets.chronicle),
             entered,
@@ -560,6 +580,13 @@ impl Writer {
         }
         let within = self.entered.ticks;
         projection::check_rows(&self.chronicle, within, &rows)?;
+        let check = self.check.get_or_try_init(async || match self.session.upgrade() {
+            Some(session) => session.append_check(&self.chronicle, self.keep).await,
+            None => Err(Error::new(ErrorKind::ConnectionFailure, "the session is closed")),
+        });
+        if let Some(check) = check.await? {
+            check.check(&rows)?;
+        }
         let rows = stored(rows)?;
         let append = self.append.append()?;
         self.entered.announce(append.as_mut(), &self.chronicle);

@@ -2,6 +2,7 @@
 
 use datafusion::sql::sqlparser::ast::{Lock, LockTableMode};
 use stratalog_model::{Error, ErrorKind, Result};
+use stratalog_visor_core::access::Privilege;
 
 use crate::{Outcome, Session, TransactionState};
 
@@ -20,7 +21,8 @@ pub fn run(session: &Session, lock: &Lock) -> Result<Outcome> {
         ));
     }
     for table in &lock.tables {
-        session.chronicle(&table.name)?;
+        let chronicle = session.chronicle(&table.name)?;
+        session.authorize_on(Privilege::Select, chronicle.id)?;
     }
     match lock.lock_mode {
         Some(LockTableMode::AccessShare) => Ok(Outcome::Done("LOCK TABLE".to_string())),

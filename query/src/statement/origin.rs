@@ -12,7 +12,7 @@ use stratalog_postgres::types::{
 };
 use stratalog_visor_core::catalog::oid_of;
 
-use crate::table::ChronicleTable;
+use crate::table::plain_table;
 
 /// Adds metadata to the schema of a result: the origin of each column, and its PostgreSQL type if a
 /// Stratalog type represents another PostgreSQL type.
@@ -45,7 +45,7 @@ fn origin(plan: &LogicalPlan, at: usize) -> Option<(i64, usize)> {
     let (ColumnSource::Table(scan), at) = source(plan, at)? else { return None };
     let provider = source_as_provider(&scan.source).ok()?;
     let name = scan.projected_schema.fields().get(at)?.name();
-    if let Some(table) = provider.downcast_ref::<ChronicleTable>() {
+    if let Some(table) = plain_table(&provider) {
         let definition = table.definition();
         let column = definition.columns.iter().position(|column| column.name == *name)?;
         return Some((i64::from(oid_of(definition.id)), column + 1));

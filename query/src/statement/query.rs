@@ -43,7 +43,8 @@ use stratalog_postgres::{
 };
 
 use super::{
-    as_of_sealed, one_row::OneRow, origin, point::PointQuery, system_columns, template::Template,
+    as_of_sealed, column_reads::ColumnReads, one_row::OneRow, origin, point::PointQuery,
+    system_columns, template::Template,
 };
 use crate::{
     Rows, RowsTag, Session,
@@ -76,8 +77,8 @@ pub struct Query {
     ran: AtomicBool,
     /// The direct evaluation of a query without a table; made at the same times as `template`.
     row: OnceLock<Option<OneRow>>,
-    /// The chronicles that the query reads.
-    pub chronicles: Vec<ChronicleId>,
+    /// The chronicles and columns that the query reads.
+    pub reads: Arc<ColumnReads>,
     /// All chronicles of the query if the query is AS OF SEALED; empty for other queries.
     sealed: Vec<Arc<ChronicleDefinition>>,
     /// The parameters, counted from 0, that give the number of events to `playback`, a function
@@ -106,11 +107,11 @@ impl Query {
     /// # Errors
     /// See `Session::pin`.
     pub async fn pin(&self, session: &Session) -> Result<PinnedSnapshot> {
-        session.pin(&self.chronicles, &self.sealed).await
+        session.pin(&self.reads, &self.sealed).await
     }
 
     async fn one_row(&self, session: &Session) -> Result<Option<&OneRow>> {
-        if !self.chronicles.is_empty() {
+        if !self.reads.chronicles().is_empty() {
             return Ok(None);
         }
         if self.row.get().is_none() && self.ran.swap(true, Ordering::Relaxed) {
@@ -242,20 +243,23 @@ pub async fn plan_adjusted(
         return Box::pin(plan_adjusted(planner, written, &types, mentioned, adjust)).await;
     }
     let tables = tables(&plan)?;
-    let chronicles: Vec<ChronicleId> = tables.iter().map(|table| table.id).collect();
+    let reads = ColumnReads::of(&plan)?;
+    let no_tables = reads.chronicles().is_empty();
     if as_of_sealed {
         as_of_sealed::check(&tables)?;
     }
     let sealed = if as_of_sealed { tables } else { Vec::new() };
     let known = parameters::or_text(types.clone());
     // A statement with very many parameters rarely repeats.
-    let direct = count <= DIRECT_PARAMETERS_MAX;
+    // Plans with row policies are made for each execution: policies may use functions such as
+    // `current_user`.
+    let direct = count <= DIRECT_PARAMETERS_MAX && !reads.has_policies();
     let point = direct.then(|| PointQuery::of(planner, &plan, &known)).flatten();
     let (template, row) = (OnceLock::new(), OnceLock::new());
-    if chronicles.is_empty() && count > 0 {
+    if no_tables && count > 0 {
         row.get_or_init(|| direct.then(|| OneRow::of(planner, &plan, &known)).flatten());
     }
-    if point.is_some() || chronicles.is_empty() || !direct {
+    if point.is_some() || no_tables || !direct {
         template.get_or_init(|| None);
     } else if count > 0 {
         template.get_or_init(|| Template::of(planner, &plan, &known));
@@ -274,8 +278,8 @@ pub async fn plan_adjusted(
     };
     let schema = origin::tell(&plan, &schema);
     let ran = AtomicBool::new(false);
-    let query =
-        Query { plan, schema, point, template, ran, row, chronicles, sealed, counts, guesses };
+    let reads = Arc::new(reads);
+    let query = Query { plan, schema, point, template, ran, row, reads, sealed, counts, guesses };
     Ok((query, types))
 }
 
@@ -433,7 +437,7 @@ pub async fn run(
         });
         return Ok(Rows::new(
             Arc::clone(&query.schema),
-            work.guard_stream(session.watch(stream.boxed(), pinned.uses())),
+            work.guard_stream(session.watch(stream.boxed(), Some(&pinned))),
             tag,
         ));
     }
@@ -442,7 +446,7 @@ pub async fn run(
     {
         work.check()?;
         let stream = stream::iter([conform(&batch, &query.schema)]).boxed();
-        let stream = work.guard_stream(session.watch(stream, pinned.uses()));
+        let stream = work.guard_stream(session.watch(stream, Some(&pinned)));
         return Ok(Rows::new(Arc::clone(&query.schema), stream, tag));
     }
     let schema = Arc::clone(&query.schema);
@@ -519,7 +523,7 @@ fn run_physical(
     };
     let shape = Arc::clone(&schema);
     let stream = stream.and_then(move |batch| std::future::ready(conform(&batch, &shape)));
-    Ok(Rows::new(schema, work.guard_stream(session.watch(stream.boxed(), pinned.uses())), tag))
+    Ok(Rows::new(schema, work.guard_stream(session.watch(stream.boxed(), Some(pinned))), tag))
 }
 
 /// Converts a batch to the schema announced to the client.

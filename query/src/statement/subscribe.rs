@@ -36,7 +36,7 @@ use datafusion::{
 use futures::{StreamExt, stream};
 use stratalog_functions::function::sql_name;
 use stratalog_model::{
-    ChronicleDefinition, ChronicleId, ColumnType, Error, ErrorKind, Gsn, Result, Tick, TickRange,
+    ChronicleDefinition, ColumnType, Error, ErrorKind, Gsn, Result, Tick, TickRange,
     chronicle::SYSTEM_COLUMNS,
     subscribe::{Gap, SubscribeFrom, SubscribeRequest, Update},
 };
@@ -49,12 +49,13 @@ use stratalog_postgres::{
 
 use super::{
     acquire,
+    column_reads::ColumnReads,
     query::{self, conform},
 };
 use crate::{
     Rows, RowsTag, Session,
     session::{planner::Planner, work::Work},
-    table::{ChronicleTable, provider::unqualified},
+    table::{PolicyTable, allowed, plain_table, provider::unqualified},
 };
 
 /// Number of result columns before the table's columns: `_gsn` and `_gap`.
@@ -70,9 +71,9 @@ pub struct Subscribe {
 }
 
 impl Subscribe {
-    /// The chronicle that the SUBSCRIBE reads.
-    pub fn chronicles(&self) -> &[ChronicleId] {
-        &self.query.chronicles
+    /// The chronicle and the columns that the SUBSCRIBE reads.
+    pub fn reads(&self) -> &Arc<ColumnReads> {
+        &self.query.reads
     }
 }
 
@@ -189,7 +190,7 @@ pub async fn run(
     work: &Arc<Work>,
 ) -> Result<Rows> {
     let given = bound_scan(session, subscribe, types, values).await?;
-    let followed = session.follow(given.chronicle.id)?;
+    let followed = session.follow(given.chronicle.id, subscribe.reads())?;
     let given = given.within(followed.ticks())?;
     let request = SubscribeRequest {
         chronicle: Arc::clone(&given.chronicle),
@@ -231,6 +232,8 @@ struct SubscriptionScan {
     gsn_at: usize,
     from: SubscribeFrom,
     condition: Option<Arc<dyn PhysicalExpr>>,
+    /// The predicate of row policies, which applies before the condition.
+    policy: Option<Arc<dyn PhysicalExpr>>,
     /// The visible range of ticks, and the index of `_tick` in the columns that the store returns;
     /// `None` if all ticks are visible.
     part: Option<(TickRange, usize)>,
@@ -239,7 +242,7 @@ struct SubscriptionScan {
 impl SubscriptionScan {
     /// True if the scan filters no rows: all subscribers with the same request can share a batch.
     fn is_plain(&self) -> bool {
-        self.condition.is_none() && self.part.is_none()
+        self.condition.is_none() && self.part.is_none() && self.policy.is_none()
     }
 
     /// Restricts the visible events to `ticks`.
@@ -273,6 +276,10 @@ impl SubscriptionScan {
                 let inside: Vec<bool> = column.values().iter().map(inside).collect();
                 filter_record_batch(events, &BooleanArray::from(inside)).map_err(from_arrow)?
             }
+        };
+        let seen = match &self.policy {
+            None => seen,
+            Some(policy) => allowed(policy, &seen).map_err(from_datafusion)?,
         };
         let met = match &self.condition {
             None => seen,
@@ -358,7 +365,7 @@ async fn bound_scan(
         }
     };
     let provider = source_as_provider(&scan.source).map_err(from_datafusion)?;
-    let table = provider.downcast_ref::<ChronicleTable>().ok_or_else(no_table)?;
+    let table = plain_table(&provider).ok_or_else(no_table)?;
     conditions.extend(scan.filters.iter().cloned().map(unqualified));
     let schema = scan.source.schema();
     let gsn_at = schema.index_of("_gsn").map_err(from_arrow)?;
@@ -368,6 +375,16 @@ async fn bound_scan(
         Some(condition) if has_subquery(&condition) => return Err(unsupported_query()),
         Some(condition) => {
             Some(planner.compile(condition, &columns).ok_or_else(unsupported_query)?)
+        }
+    };
+    let policy = match provider.downcast_ref::<PolicyTable>() {
+        None => None,
+        Some(secured) => {
+            let predicate = secured.predicate();
+            let predicate =
+                predicate.ok_or_else(|| Error::internal("a row policy was not planned"))?;
+            let compiled = planner.state().create_physical_expr(predicate.clone(), &columns);
+            Some(compiled.map_err(from_datafusion)?)
         }
     };
     let chronicle = Arc::clone(table.definition());
@@ -384,7 +401,7 @@ async fn bound_scan(
         (_, None) => return Err(Error::internal("a subscription has no beginning")),
     };
     let projection = table.request(None, &[], None, 1, 1).projection;
-    Ok(SubscriptionScan { chronicle, projection, gsn_at, from, condition, part: None })
+    Ok(SubscriptionScan { chronicle, projection, gsn_at, from, condition, policy, part: None })
 }
 
 fn has_subquery(expr: &Expr) -> bool {

@@ -98,6 +98,16 @@ impl ChronicleTable {
         Self { definition, schema, positions, constraints, pin, inexact }
     }
 
+    /// The snapshot of the statement that is being planned.
+    pub fn snapshot(&self) -> Option<Arc<dyn Snapshot>> {
+        self.pin.get()
+    }
+
+    /// A copy of the table without system columns.
+    pub fn of_user_columns(&self) -> Self {
+        Self::new(Arc::clone(&self.definition), &[], false, Arc::clone(&self.pin))
+    }
+
     /// The definition of the chronicle.
     pub fn definition(&self) -> &Arc<ChronicleDefinition> {
         &self.definition

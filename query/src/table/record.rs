@@ -71,6 +71,13 @@ impl LogScope {
         let scope = self.scope.lock();
         let path = &scope.search_path;
         let definition = table_of_regclass(&scope.state, &scope.database, path, name)?;
+        if scope.row_policies(definition.id)?.is_some() {
+            return Err(Error::new(
+                ErrorKind::FeatureNotSupported,
+                format!("{function} does not support tables with row policies"),
+            )
+            .with_hint("SELECT … FROM the table WHERE _gsn = …"));
+        }
         Ok(ChronicleTable::new(definition, &scope.system_columns, false, Arc::clone(&self.pin)))
     }
 }

@@ -200,8 +200,8 @@ pub fn partitions_for(snapshot: &dyn Snapshot, request: &ScanRequest) -> usize {
 }
 
 /// The sort orders that the rows of a scan satisfy: by time or by `_tick`, and by `_seq` within a
-/// tick.
-fn orderings_of(request: &ScanRequest, schema: &SchemaRef) -> Vec<LexOrdering> {
+/// tick. `schema` has the columns of the scan, or the first of them.
+pub fn orderings_of(request: &ScanRequest, schema: &SchemaRef) -> Vec<LexOrdering> {
     let descending = match request.order {
         ScanOrder::Any => return Vec::new(),
         ScanOrder::Ascending => false,

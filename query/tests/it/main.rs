@@ -10,6 +10,7 @@
     reason = "helpers of tests and benches fail as tests do, and use real files and clocks"
 )]
 
+mod access;
 mod acquire;
 mod aggregates;
 mod as_of;

@@ -88,6 +88,7 @@ pub(super) fn previous(end: stratalog_model::Tick) -> stratalog_model::Tick {
 }
 
 pub(super) fn journal(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
+    context.check_monitor()?;
     let log = context.store.status().log;
     rows.push(&[
         ("written", log.written.0.into()),
@@ -104,6 +105,7 @@ pub(super) fn journal(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<(
 }
 
 pub(super) fn store(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
+    context.check_monitor()?;
     let status = context.store.status();
     rows.push(&[
         ("committed_gsn", status.committed.0.into()),
@@ -115,6 +117,7 @@ pub(super) fn store(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()>
 }
 
 pub(super) fn producers(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
+    context.check_monitor()?;
     for (producer, last_sequence) in context.store.producers() {
         rows.push(&[
             ("producer", producer.as_uuid_text().into()),

@@ -15,6 +15,7 @@ use stratalog_model::{
 use crate::{CatalogContext, rows::Rows};
 
 pub(super) fn storage(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
+    context.check_monitor()?;
     let Some(files) = &context.files else { return Ok(()) };
     let usage = files.usage()?;
     let of = |kind| usage.iter().find(|usage| usage.kind == kind);

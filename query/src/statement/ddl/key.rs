@@ -23,7 +23,10 @@ use stratalog_model::{
     store::{AppendOptions, OnConflict},
 };
 use stratalog_postgres::{names::quoted, parse};
-use stratalog_visor_core::catalog::{Command, NewChronicle, NewColumn, option_list};
+use stratalog_visor_core::{
+    access::Privilege,
+    catalog::{Command, NewChronicle, NewColumn, option_list},
+};
 
 use super::{commit, create_table};
 use crate::{
@@ -141,6 +144,9 @@ pub async fn add(
     work: &Arc<Work>,
 ) -> Result<()> {
     refuse_number(session, "ALTER TABLE … ADD PRIMARY KEY")?;
+    session.authorize_on(Privilege::Ownership, table.id)?;
+    // The copy must contain all rows.
+    session.refuse_under_policies(table, "ALTER TABLE … ADD PRIMARY KEY")?;
     check(session, table, key)?;
     session.transaction.check_new_key(table.id)?;
     let of_block = session.transaction.definition().filter(|block| block.created(table.id));
@@ -360,7 +366,7 @@ async fn run(session: &Session, sql: &str, is_latest: bool, work: &Arc<Work>) ->
     if !is_latest {
         return query::run(session, &query, &[], &[], now).await;
     }
-    let pinned = session.pin_over(session.store().snapshot(), &query.chronicles)?;
+    let pinned = session.pin_over(session.store().snapshot(), &query.reads)?;
     let schema = Arc::clone(&query.schema);
     query::run_plan(session, &query.plan, schema, &pinned, now).await
 }

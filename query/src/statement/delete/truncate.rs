@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use datafusion::sql::sqlparser::ast::Truncate;
 use stratalog_model::{BoxFuture, ChronicleDefinition, Error, ErrorKind, Result, TickRange};
-use stratalog_visor_core::acquisition::Use;
+use stratalog_visor_core::{access::Privilege, acquisition::Use};
 
 use super::in_block;
 use crate::{
@@ -30,6 +30,8 @@ pub async fn run(session: &Session, tree: &Truncate, work: &Arc<Work>) -> Result
     let mut known = BTreeSet::new();
     for target in &tree.table_names {
         let chronicle = session.chronicle(&target.name)?;
+        session.authorize_on(Privilege::Trim, chronicle.id)?;
+        session.refuse_under_policies(&chronicle, "TRUNCATE")?;
         if known.insert(chronicle.id) {
             chronicles.push(chronicle);
         }

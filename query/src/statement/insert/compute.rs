@@ -20,7 +20,11 @@ use stratalog_postgres::{
 };
 use tokio::sync::OnceCell;
 
-use crate::{RowsTag, Session, session::work::Work, statement::query};
+use crate::{
+    RowsTag, Session,
+    session::work::Work,
+    statement::{column_reads::ColumnReads, query},
+};
 
 /// The computed values of one expression, one value for each row.
 #[derive(Debug, Clone)]
@@ -97,8 +101,8 @@ impl<'a> ComputeContext<'a> {
                 .with_param_values(parameters::for_plan(self.types, self.values))
                 .map_err(from_datafusion)?
         };
-        let reads = query::chronicles(&plan)?;
-        let snapshot = match reads.is_empty() {
+        let reads = Arc::new(ColumnReads::of(&plan)?);
+        let snapshot = match reads.chronicles().is_empty() {
             true => self.session.store().snapshot(),
             false => self.pin().await?,
         };

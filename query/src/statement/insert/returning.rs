@@ -14,7 +14,7 @@ use datafusion::{
     sql::sqlparser::ast::{Ident, SelectItem},
 };
 use stratalog_model::{
-    ChronicleDefinition, ChronicleId, Error, Result,
+    ChronicleDefinition, ColumnId, Error, Result,
     batch::{EventBatch, system_column_type},
     chronicle::SYSTEM_COLUMNS,
 };
@@ -28,7 +28,7 @@ use super::{WriteResult, columns::Targets};
 use crate::{
     Parsed, Rows, RowsTag, Session,
     session::{acquisitions::PinnedSnapshot, work::Work},
-    statement::{query, system_columns},
+    statement::{column_reads::ColumnReads, query, system_columns},
 };
 
 /// The table name of the stored rows in the query of RETURNING.
@@ -43,8 +43,10 @@ pub struct Returning {
     sql: String,
     /// System columns that the items mention.
     mentioned: Vec<usize>,
-    /// Chronicles that the subqueries read.
-    pub reads: Vec<ChronicleId>,
+    /// The chronicles and columns that the subqueries read.
+    pub reads: Arc<ColumnReads>,
+    /// The columns of the stored rows that the clause names; `None` for system columns.
+    pub named: Option<Vec<ColumnId>>,
 }
 
 impl Returning {
@@ -74,9 +76,11 @@ impl Returning {
             MemTable::try_new(stored_schema(chronicle, &mentioned), vec![Vec::new()])
                 .map_err(from_datafusion)?,
         );
-        let empty = Self { schema: Arc::new(Schema::empty()), sql, mentioned, reads: Vec::new() };
+        let (reads, schema) = (Arc::default(), Arc::new(Schema::empty()));
+        let empty = Self { schema, sql, mentioned, reads, named: None };
         let (plan, schema) = empty.logical(session, table).await?;
-        Ok(Self { schema, reads: query::chronicles(&plan)?, ..empty })
+        let named = ColumnReads::columns_of(&plan, STORED, chronicle)?;
+        Ok(Self { schema, reads: Arc::new(ColumnReads::of(&plan)?), named, ..empty })
     }
 
     async fn logical(
