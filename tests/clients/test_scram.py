@@ -15,7 +15,7 @@ from servers import Stratalog
 
 pytestmark = pytest.mark.ours
 
-PASSWORD = "a long password"
+PASSWORD = "a-long-password"
 SSL_REQUEST = struct.pack("!ii", 8, 80877103)
 
 
@@ -144,7 +144,10 @@ def test_malformed_logins_are_refused(server):
     # A start-up packet above 10,000 bytes ends without an answer, as in PostgreSQL.
     with socket.create_connection(("127.0.0.1", server.port), 10) as plain:
         plain.sendall(struct.pack("!ii", 10_001, 3 << 16))
-        assert plain.recv(1) == b""
+        try:
+            assert plain.recv(1) == b""
+        except ConnectionResetError:
+            pass
 
 
 class Proxy:

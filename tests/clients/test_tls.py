@@ -19,7 +19,7 @@ from servers import Stratalog, stratalog_binary
 
 pytestmark = pytest.mark.ours
 
-PASSWORD = "a long password"
+PASSWORD = "a-long-password"
 SSL_REQUEST = struct.pack("!ii", 8, 80877103)
 
 
@@ -291,17 +291,23 @@ def test_a_broken_certificate_refuses_the_start(scratch, authority, directory):
     assert status != 0 and "need each other" in said
 
 
+class OpenToAll(Stratalog):
+    """A server whose HTTP listener other machines can reach."""
+
+    def command(self):
+        return [word.replace(f"127.0.0.1:{self.http_port}", f"0.0.0.0:{self.http_port}") for word in super().command()]
+
+
 def test_other_machines_need_tls_and_a_user(scratch, authority, directory):
-    open_to_all = ("--http-listen", "0.0.0.0:0")
-    status, said = Stratalog(directory, *open_to_all).start_failing()
+    status, said = OpenToAll(directory).start_failing()
     assert status == 3 and "has no certificate" in said
     assert "stratalog certificate create" in said and "stratalog user create" in said
     files = install(authority.issue("open", "localhost"), scratch / "tls-open")
-    status, said = Stratalog(directory, *flags(files, *open_to_all)).start_failing()
+    status, said = OpenToAll(directory, *flags(files)).start_failing()
     assert status == 3 and "no user has one" in said
     with Stratalog(directory, *flags(files)) as server:
         first_password(server)
-    with Stratalog(directory, *flags(files, *open_to_all)) as server:
+    with OpenToAll(directory, *flags(files)) as server:
         psycopg.connect(target(server, authority)).close()
 
 

@@ -157,7 +157,8 @@ impl Client {
                 Error::new(ErrorKind::QueryCanceled, "canceling authentication due to timeout")
             }
             Ok(Err(error)) => error,
-            Ok(Ok(None)) => return,
+            // TLS ends with a message; without it, the client of a cancel request reports an error.
+            Ok(Ok(None)) => return send_final_message(&mut stream, &[]).await,
             Ok(Ok(Some((welcomed, _counted)))) => {
                 drop(place);
                 let Welcomed { session, outbound, slot } = welcomed;
