@@ -67,7 +67,7 @@ impl AccessTarget {
                 let sql = statement(&command).ok_or_else(|| {
                     SqlError::local(format!("{} has no statement", command.tag()))
                 })?;
-                connection.run(&sql, &mut TextRows::default()).await?;
+                connection.run(&sql, &mut ResultTexts::default()).await?;
                 connection.take_notices().iter().for_each(|notice| eprintln!("{notice}"));
             }
         }
@@ -83,7 +83,7 @@ impl AccessTarget {
         sql: &str,
     ) -> Result<Option<Vec<Vec<Option<String>>>>, SqlError> {
         let Self::Online(connection) = self else { return Ok(None) };
-        let mut receiver = TextRows::default();
+        let mut receiver = ResultTexts::default();
         connection.run(sql, &mut receiver).await?;
         Ok(Some(receiver.0))
     }
@@ -258,9 +258,9 @@ pub(crate) fn run(
 
 /// Receives the rows of a result as texts.
 #[derive(Debug, Default)]
-struct TextRows(Vec<Vec<Option<String>>>);
+struct ResultTexts(Vec<Vec<Option<String>>>);
 
-impl Receiver for TextRows {
+impl Receiver for ResultTexts {
     fn columns(&mut self, _: &[ResultColumn]) -> std::io::Result<()> {
         Ok(())
     }
