@@ -52,13 +52,28 @@ pub(super) fn check(settings: &Settings, name: &str) -> Result<(), String> {
             ITERATIONS.start(),
             ITERATIONS.end()
         )),
-        "jwt_keys" if settings.jwt_keys.is_empty() => Ok(()),
-        "jwt_keys" if settings.jwt_issuer.is_empty() || settings.jwt_audience.is_empty() => {
-            Err("jwt_keys also needs jwt_issuer and jwt_audience".to_string())
-        }
         "backup_urls" => AllowedPlaces::check(&settings.backup_urls),
         "audit_retention" => retention_ms(&settings.audit_retention).map(drop),
         "log_level" => log_filter(&settings.log_level).map(drop),
+        _ => Ok(()),
+    }
+}
+
+/// Checks the settings that only work together, after every source has been read. The error names
+/// the setting and says what is missing.
+pub(super) fn check_together(settings: &Settings) -> Result<(), (&'static str, String)> {
+    let tokens = [
+        ("jwt_keys", &settings.jwt_keys),
+        ("jwt_issuer", &settings.jwt_issuer),
+        ("jwt_audience", &settings.jwt_audience),
+    ];
+    let given = tokens.iter().find(|(_, value)| !value.is_empty());
+    let missing = tokens.iter().find(|(_, value)| value.is_empty());
+    match (given, missing) {
+        (Some((name, _)), Some((other, _))) => Err((
+            name,
+            format!("web tokens need jwt_keys, jwt_issuer and jwt_audience, but {other} is empty"),
+        )),
         _ => Ok(()),
     }
 }

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{KEYS, Settings};
+use super::{KEYS, Settings, check::check_together};
 
 /// The beginning of the names of all environment variables.
 pub(super) const VARIABLE_PREFIX: &str = "STRATALOG_";
@@ -94,6 +94,11 @@ impl Layers {
                 reason,
             })?;
         }
+        check_together(&settings).map_err(|(name, reason)| SettingsError::Value {
+            name: name.to_string(),
+            place: "the settings".to_string(),
+            reason,
+        })?;
         Ok((settings, warnings))
     }
 }

@@ -137,6 +137,19 @@ fn values_that_do_not_fit_name_their_place() {
 }
 
 #[test]
+fn settings_of_web_tokens_belong_together() {
+    let all = [("jwt_keys", "keys.json"), ("jwt_issuer", "https://i"), ("jwt_audience", "a")];
+    let (_directory, complete) = layers(None, &[], &all);
+    assert!(complete.load().is_ok(), "the order of flags does not matter");
+    for missing in 0..all.len() {
+        let mut given = all.to_vec();
+        let (name, _) = given.remove(missing);
+        let text = error(None, &[], &given);
+        assert!(text.ends_with(&format!("but {name} is empty")), "{text}");
+    }
+}
+
+#[test]
 fn bytes_are_read_with_units_and_written_back() {
     for (text, bytes) in [
         ("17", 17),
