@@ -90,9 +90,6 @@ class Process:
 
 
 class Stack:
-    # Whether the server has roles and TLS.
-    users = True
-
     def __init__(self, directory):
         self.directory = directory
         self.services = project()["services"]
@@ -211,33 +208,3 @@ class Stack:
         path = volumes / "secrets-grafana" / "password" if user == "grafana" else self.directory / "password"
         return self.server.dsn(user=user, password=f"'{path.read_text().strip()}'", sslmode="verify-full",
                                sslrootcert=volumes / "secrets-grafana" / "ca.crt")
-
-
-class StackWithoutUsers(Stack):
-    """The stack of a server without users and TLS, on loopback: no certificate, no password, no token."""
-
-    users = False
-
-    def translated(self, service, text):
-        text = super().translated(service, text).replace("https://", "http://").replace("scheme: https", "scheme: http")
-        return re.sub(r"^ *(tls_config: |authorization: |tls_ca = ).*\n", "", text, flags=re.MULTILINE)
-
-    def environment(self, service):
-        return {name: value for name, value in super().environment(service).items() if "_TLS_" not in name}
-
-    def set_up(self):
-        secrets = self.secrets()
-        (self.directory / "volumes" / "stories" / "stories").mkdir()
-        (secrets / "store" / "environment").write_text(
-            "AWS_ACCESS_KEY_ID=stratalog\nAWS_SECRET_ACCESS_KEY=secret\nROOT_ACCESS_KEY=stratalog\nROOT_SECRET_KEY=secret\n")
-        (secrets / "telegraf" / "token").write_text("any")
-        return ""
-
-    def dsn(self, user):
-        return self.server.dsn(user=user)
-
-
-def new_stack(directory):
-    """A stack for the binary under test."""
-    users = subprocess.run([servers.stratalog_binary(), "user", "create", "--help"], capture_output=True).returncode == 0
-    return Stack(directory) if users else StackWithoutUsers(directory)
