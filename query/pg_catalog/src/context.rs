@@ -7,7 +7,7 @@ use stratalog_model::{
 };
 use stratalog_visor_core::{
     Acquisitions, Catalog, CatalogState,
-    access::{Columns, Identity, Object, Privilege},
+    access::{Columns, Identity, Object, Privilege, Rights},
 };
 
 /// A session in `pg_stat_activity` and `stratalog.sessions`.
@@ -205,6 +205,18 @@ pub struct CatalogContext {
     pub server_started_us: i64,
 }
 
+/// The tables whose rows a session may count. The number, the times and the size of rows are an
+/// answer about all rows, so row policies and missing privileges hide these values.
+#[derive(Debug)]
+pub(crate) struct Countable<'a>(Option<Rights<'a>>);
+
+impl Countable<'_> {
+    /// True if the session may know the number, times and sizes of the rows of a table.
+    pub(crate) fn includes(&self, chronicle: ChronicleId) -> bool {
+        self.0.as_ref().is_some_and(|rights| rights.may_count(chronicle))
+    }
+}
+
 impl CatalogContext {
     /// Checks that the session may read system tables about the server as a whole.
     ///
@@ -214,6 +226,11 @@ impl CatalogContext {
         let (identity, now_ns) = (self.catalog.identity(), self.clock.now_ns());
         let (privilege, object) = (Privilege::Monitor, Object::Server);
         self.state().authorize(&identity, privilege, object, Columns::All, now_ns)
+    }
+
+    /// The tables whose rows the session may count, from a state of [`Self::state`].
+    pub(crate) fn countable<'a>(&self, state: &'a CatalogState) -> Countable<'a> {
+        Countable(state.access().rights(&self.identity(), self.clock.now_ns()).ok())
     }
 
     /// The oid of the database with this name or alias.

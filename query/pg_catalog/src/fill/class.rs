@@ -74,13 +74,18 @@ pub(super) fn of_system_tables(rows: &mut Rows<'_>) -> Result<()> {
 pub(super) fn of_tables(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
     let state = context.state();
     let numbers = context.table_numbers();
+    let countable = context.countable(&state);
     let schemas: Vec<(String, i64)> = state
         .schemas(&context.database)
         .map(|schema| (schema.name.clone(), i64::from(schema.oid)))
         .collect();
     for chronicle in state.chronicles(&context.database) {
         let number = numbers.iter().find(|status| status.id == chronicle.id);
-        let (events, bytes) = number.map_or((0, 0), |status| (status.rows, status.bytes));
+        let may_count = countable.includes(chronicle.id);
+        let (events, bytes) = match number {
+            Some(status) if may_count => (status.rows, status.bytes),
+            _ => (0, 0),
+        };
         let namespace = schemas.iter().find(|(name, _)| *name == chronicle.schema);
         let namespace = namespace.map_or(0, |(_, oid)| *oid);
         let pages = bytes.div_ceil(8_192);
@@ -88,7 +93,7 @@ pub(super) fn of_tables(context: &CatalogContext, rows: &mut Rows<'_>) -> Result
         let owner = state.access().owner(object).0;
         let security = state.access().row_security(chronicle.id);
         #[expect(clippy::cast_precision_loss, reason = "an estimate, as in PostgreSQL")]
-        let tuples = Value::Double(events as f64);
+        let tuples = Value::Double(if may_count { events as f64 } else { -1.0 });
         rows.push(&[
             ("oid", oid::table(chronicle.id).into()),
             ("relname", (&chronicle.name).into()),
@@ -273,15 +278,18 @@ pub(super) fn comments(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<
 
 pub(super) fn table_numbers(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
     let numbers = context.table_numbers();
-    for chronicle in context.state().chronicles(&context.database) {
+    let state = context.state();
+    let countable = context.countable(&state);
+    for chronicle in state.chronicles(&context.database) {
         let number = numbers.iter().find(|status| status.id == chronicle.id);
+        let event_count = number.map_or(0, |status| status.rows);
         rows.push(&[
             ("relid", oid::table(chronicle.id).into()),
             ("schemaname", (&chronicle.schema).into()),
             ("relname", (&chronicle.name).into()),
             ("seq_scan", 0_i64.into()),
             ("seq_tup_read", 0_i64.into()),
-            ("n_live_tup", number.map_or(0, |status| status.rows).into()),
+            ("n_live_tup", countable.includes(chronicle.id).then_some(event_count).into()),
             ("n_dead_tup", 0_i64.into()),
         ])?;
     }

@@ -18,25 +18,30 @@ pub(super) fn chronicles(context: &CatalogContext, rows: &mut Rows<'_>) -> Resul
     let numbers = context.table_numbers();
     let snapshot = context.store.snapshot();
     let pieces = context.store.pieces();
-    for chronicle in context.state().chronicles(&context.database) {
+    let state = context.state();
+    let countable = context.countable(&state);
+    for chronicle in state.chronicles(&context.database) {
         let number = numbers.iter().find(|status| status.id == chronicle.id);
+        let may_count = countable.includes(chronicle.id);
+        let counted = |count: u64| Value::from(may_count.then_some(count));
         let extent = snapshot.extent(chronicle, &TickRanges::all());
         let hull = match extent {
             Some(extent) => extent.ticks,
             None => tiers::hull(&pieces, chronicle.id),
         };
-        let ends = (!hull.is_empty()).then(|| (hull.start, previous(hull.end)));
+        let ends = (may_count && !hull.is_empty()).then(|| (hull.start, previous(hull.end)));
         let time = |tick| micros(chronicle, tick);
+        let event_count = extent.map(|extent| extent.rows).or(number.map(|status| status.rows));
         let names = chronicle.key_columns.iter().filter_map(|column| chronicle.column(*column));
         rows.push(&[
             ("schema", (&chronicle.schema).into()),
             ("name", (&chronicle.name).into()),
             ("id", chronicle.id.0.into()),
-            ("rows", extent.map(|extent| extent.rows).or(number.map(|status| status.rows)).into()),
+            ("rows", event_count.filter(|_| may_count).into()),
             ("first_time", ends.and_then(|(first, _)| time(first)).into()),
             ("last_time", ends.and_then(|(_, last)| time(last)).into()),
-            ("bytes", number.map_or(0, |status| status.bytes).into()),
-            ("series", number.map_or(0, |status| status.series).into()),
+            ("bytes", counted(number.map_or(0, |status| status.bytes))),
+            ("series", counted(number.map_or(0, |status| status.series))),
             ("acquirers", context.acquisitions.acquirers(chronicle.id).into()),
             ("granularity", chronicle.index_granularity().to_string().into()),
             ("native_granularity", chronicle.scale.granularity().to_string().into()),

@@ -15,8 +15,12 @@ use crate::{
 
 pub(super) fn pieces(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
     let state = context.state();
+    let countable = context.countable(&state);
     for piece in context.store.pieces() {
         let Some(chronicle) = chronicle(context, &state, piece.chronicle) else { continue };
+        if !countable.includes(chronicle.id) {
+            continue;
+        }
         let (first, last) = (piece.ticks.start, previous(piece.ticks.end));
         rows.push(&[
             ("schema", (&chronicle.schema).into()),
@@ -42,8 +46,12 @@ pub(super) fn pieces(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()
 
 pub(super) fn moves(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
     let state = context.state();
+    let countable = context.countable(&state);
     for status in context.store.moves() {
         let Some(chronicle) = chronicle(context, &state, status.chronicle) else { continue };
+        if !countable.includes(chronicle.id) {
+            continue;
+        }
         let word = match (status.ended_ns, &status.error) {
             (None, _) => "running",
             (Some(_), None) => "done",
@@ -68,12 +76,16 @@ pub(super) fn moves(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()>
 
 pub(super) fn watermarks(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
     let state = context.state();
+    let countable = context.countable(&state);
     // The watermarks must be read before the list of pieces (units of stored events), because no
     // piece contains uncommitted events.
     let marks = context.store.watermarks();
     let committed = context.store.status().committed;
     for mark in marks {
         let Some(chronicle) = chronicle(context, &state, mark.chronicle) else { continue };
+        if !countable.includes(chronicle.id) {
+            continue;
+        }
         let tick = |tick: Option<Tick>| Value::from(tick.map(|tick| tick.0));
         let time = |tick: Option<Tick>| tick.and_then(|tick| micros(chronicle, tick)).into();
         let sealed = context.store.seal(chronicle).ok().flatten();
@@ -97,7 +109,10 @@ pub(super) fn watermarks(context: &CatalogContext, rows: &mut Rows<'_>) -> Resul
 pub(super) fn tails(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
     let pieces = context.store.pieces();
     let snapshot = context.store.snapshot();
-    for chronicle in context.state().chronicles(&context.database) {
+    let state = context.state();
+    let countable = context.countable(&state);
+    let chronicles = state.chronicles(&context.database);
+    for chronicle in chronicles.filter(|chronicle| countable.includes(chronicle.id)) {
         let ticks = match snapshot.extent(chronicle, &TickRanges::all()) {
             Some(extent) => extent.ticks,
             None => hull(&pieces, chronicle.id),

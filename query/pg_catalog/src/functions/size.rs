@@ -84,12 +84,14 @@ fn table_bytes(context: &CatalogContext, arguments: &Arguments<'_>) -> Result<Ar
     let state = context.state();
     let path = context.search_path(&state);
     let numbers = context.table_numbers();
+    let countable = context.countable(&state);
     bytes_of(arguments, |named| {
         let relation = match named {
             Named::Oid(oid) => Relation::of_oid(&state, &context.database, oid)?,
             Named::Name(name) => Relation::of_name(&state, &context.database, &path, name)?,
         };
         Some(match relation {
+            Relation::Table(chronicle) if !countable.includes(chronicle.id) => return None,
             Relation::Table(chronicle) => numbers
                 .iter()
                 .find(|status| status.id == chronicle.id)
@@ -102,6 +104,7 @@ fn table_bytes(context: &CatalogContext, arguments: &Arguments<'_>) -> Result<Ar
 fn database_bytes(context: &CatalogContext, arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let state = context.state();
     let numbers = context.table_numbers();
+    let countable = context.countable(&state);
     bytes_of(arguments, |named| {
         let name = match named {
             Named::Oid(oid) => {
@@ -112,6 +115,7 @@ fn database_bytes(context: &CatalogContext, arguments: &Arguments<'_>) -> Result
         let database = state.database_meant(name)?;
         let bytes = state
             .chronicles(&database.name)
+            .filter(|chronicle| countable.includes(chronicle.id))
             .filter_map(|chronicle| numbers.iter().find(|status| status.id == chronicle.id))
             .map(|status| status.bytes);
         Some(bytes.sum())

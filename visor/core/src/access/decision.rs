@@ -222,6 +222,14 @@ impl Rights<'_> {
                 && self.any_grant(object, |_| true, |_| true)
     }
 
+    /// True if the identity may know the number, times and sizes of all rows of a chronicle: it may
+    /// read every column of every row, or is a member of `pg_monitor`.
+    pub fn may_count(&self, chronicle: ChronicleId) -> bool {
+        self.sees_everything()
+            || self.has(Privilege::Select, Object::Chronicle(chronicle), Columns::All)
+                && self.row_policies(chronicle, PolicyCommand::Select).is_none()
+    }
+
     /// The row policies that apply to the identity; `None` if the identity may read or append every
     /// row.
     pub fn row_policies(
