@@ -1,5 +1,7 @@
 """The commands `user`, `token` and `certificate`: offline, and on a running server."""
 
+import os
+import pty
 import re
 import stat
 import subprocess
@@ -8,7 +10,7 @@ import psycopg
 import pytest
 
 from logins import certificate, command, run, token, user
-from servers import Stratalog
+from servers import Stratalog, stratalog_binary
 
 pytestmark = pytest.mark.ours
 
@@ -48,6 +50,30 @@ def test_passwords_come_from_files_and_pipes_but_not_from_arguments(tmp_path):
                 assert connection.execute("SELECT current_user").fetchone() == (name,)
     command("user", "drop", "bob", "--data-dir", data)
     assert "bob" not in command("user", "list", "--data-dir", data)
+
+
+def test_the_shell_asks_for_a_password_on_a_terminal(tmp_path):
+    data = tmp_path / "data"
+    password = user(data, "ann")
+    with Stratalog(data) as server:
+        ask = ("sql", "--port", server.port, "--user", "ann", "-c", "SELECT current_user")
+        failed = run(*ask, stdin="")
+        assert failed.returncode == 1 and "PGPASSWORD" in failed.stderr, failed.stderr
+        for given, status in ((password, 0), ("wrong", 1)):
+            process, terminal = pty.fork()
+            if process == 0:
+                os.execv(stratalog_binary(), ["stratalog", *map(str, ask)])
+            text = ""
+            while True:
+                try:
+                    text += os.read(terminal, 4096).decode()
+                except OSError:
+                    break
+                if text.endswith("Password for ann: "):
+                    os.write(terminal, f"{given}\n".encode())
+            assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == status, text
+            assert given not in text, "the terminal shows the password"
+            assert ("│ ann" in text or "| ann" in text) == (status == 0), text
 
 
 def test_the_way_back_in(tmp_path):

@@ -12,35 +12,32 @@ const PORT: u16 = 50051;
 pub(crate) struct Address {
     pub(crate) host: String,
     pub(crate) port: u16,
+    /// True if the connection uses TLS.
+    pub(crate) tls: bool,
     pub(crate) user: Option<String>,
     pub(crate) password: Option<String>,
     pub(crate) database: Option<String>,
 }
 
 impl Address {
-    /// Parses `grpc://[user[:password]@]host[:port][/database]`.
+    /// Parses `grpc://[user[:password]@]host[:port][/database]`. The schemes `grpc+tls` and
+    /// `chronologs` use TLS.
     ///
     /// # Errors
     /// `InvalidOption` if the text is not a URL of this form.
     pub(crate) fn read(text: &str) -> Result<Self> {
         let refused = |what: String| {
             Error::new(ErrorKind::InvalidOption, what)
-                .with_hint("write grpc://host:port or chronolog://host:port")
+                .with_hint("write grpc://host:port, or grpc+tls://host:port for TLS")
         };
         // The text may contain a password, so the error does not show the text.
         let url = Url::parse(text)
             .map_err(|error| refused(format!("the URL of the server cannot be read: {error}")))?;
-        match url.scheme() {
-            "grpc" | "grpc+tcp" | "chronolog" => {}
-            tls @ ("grpc+tls" | "grpcs" | "grpc+ssl" | "https" | "chronologs") => {
-                return Err(Error::new(
-                    ErrorKind::InvalidOption,
-                    format!("the URL requires TLS ({tls}://), but the server does not offer TLS"),
-                )
-                .with_hint("write grpc://, and lead the connection through a tunnel if others can see the network"));
-            }
+        let tls = match url.scheme() {
+            "grpc" | "grpc+tcp" | "chronolog" => false,
+            "grpc+tls" | "grpcs" | "grpc+ssl" | "chronologs" => true,
             other => return Err(refused(format!("the URL has the scheme \"{other}\""))),
-        }
+        };
         let host = match url.host() {
             Some(Host::Ipv6(address)) => format!("[{address}]"),
             Some(host) if !host.to_string().is_empty() => host.to_string(),
@@ -58,6 +55,7 @@ impl Address {
         Ok(Self {
             host,
             port: url.port().unwrap_or(PORT),
+            tls,
             user: Some(user).filter(|user| !user.is_empty()),
             password: url.password().map(decoded).transpose()?,
             database: Some(database).filter(|database| !database.is_empty()),
@@ -66,7 +64,8 @@ impl Address {
 
     /// The URL without user and password, for error messages.
     pub(crate) fn display_url(&self) -> String {
-        format!("grpc://{}:{}", self.host, self.port)
+        let scheme = if self.tls { "grpc+tls" } else { "grpc" };
+        format!("{scheme}://{}:{}", self.host, self.port)
     }
 }
 
@@ -99,6 +98,10 @@ mod tests {
         let plain = Address::read("grpc://localhost").unwrap();
         assert_eq!((plain.host.as_str(), plain.port), ("localhost", 50051));
         assert_eq!((plain.user, plain.password, plain.database), (None, None, None));
+        assert!(!plain.tls);
+        let encrypted = Address::read("grpc+tls://db.example.com").unwrap();
+        assert!(encrypted.tls && Address::read("chronologs://h").unwrap().tls);
+        assert_eq!(encrypted.display_url(), "grpc+tls://db.example.com:50051");
         let full = Address::read("chronolog://ann%40x:p%3Aq@[::1]:7000/cats").unwrap();
         assert_eq!((full.host.as_str(), full.port), ("[::1]", 7000));
         assert_eq!(full.user.as_deref(), Some("ann@x"));
@@ -110,8 +113,7 @@ mod tests {
     #[test]
     fn what_is_not_offered_is_refused() {
         for (url, message) in [
-            ("grpc+tls://h:1", "TLS"),
-            ("https://h", "TLS"),
+            ("https://h", "scheme"),
             ("postgres://h", "scheme"),
             ("grpc://", "host"),
             ("h:1", "scheme"),

@@ -169,6 +169,7 @@ async fn channel(settings: &Settings) -> Result<Channel> {
             address.host, address.port
         ))
     };
+    // With TLS too, the scheme is http: the connector performs the handshake.
     let endpoint = Endpoint::from_shared(format!("http://{}:{}", address.host, address.port))
         .map_err(|error| refused(&error))?;
     let endpoint = endpoint
@@ -180,7 +181,11 @@ async fn channel(settings: &Settings) -> Result<Channel> {
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_frame_size(FRAME_BYTES);
-    endpoint.connect().await.map_err(|error| refused(&error))
+    let connected = match &settings.tls {
+        Some(tls) => endpoint.connect_with_connector(tls.connector(address)?).await,
+        None => endpoint.connect().await,
+    };
+    connected.map_err(|error| refused(&error))
 }
 
 async fn log_in(mut client: FlightServiceClient<Channel>, settings: &Settings) -> Result<Session> {

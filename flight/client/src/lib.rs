@@ -54,6 +54,7 @@ mod server_clock;
 mod session;
 mod settings;
 mod statement;
+mod tls;
 mod transaction;
 mod writer;
 

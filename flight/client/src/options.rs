@@ -1,6 +1,6 @@
 //! Options of a client: address, login, connections, timeouts and retries.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use crate::{
     address::Address,
@@ -8,6 +8,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     retry::RetryPolicy,
     settings::Settings,
+    tls::{ServerTls, TlsFiles},
 };
 
 /// Maximal number of connections of a client.
@@ -20,6 +21,7 @@ pub struct ClientBuilder {
     user: Option<String>,
     password: Option<String>,
     database: Option<String>,
+    files: TlsFiles,
     application_name: Option<String>,
     connections: usize,
     connect_timeout: Duration,
@@ -41,6 +43,7 @@ impl Default for ClientBuilder {
             user: None,
             password: None,
             database: None,
+            files: TlsFiles::default(),
             application_name: None,
             connections: 4,
             connect_timeout: Duration::from_secs(10),
@@ -53,7 +56,9 @@ impl Default for ClientBuilder {
 
 impl ClientBuilder {
     /// The URL of the server: `grpc://[user[:password]@]host[:port][/database]`, or the same with
-    /// `chronolog://`. Default: `grpc://127.0.0.1:50051`.
+    /// `chronolog://`. With `grpc+tls://` or `chronologs://`, the connection uses TLS, and the
+    /// client verifies the certificate and the name of the server. Default:
+    /// `grpc://127.0.0.1:50051`.
     #[must_use]
     pub fn url(mut self, url: impl Into<String>) -> Self {
         self.url = url.into();
@@ -71,6 +76,25 @@ impl ClientBuilder {
     #[must_use]
     pub fn password(mut self, password: impl Into<String>) -> Self {
         self.password = Some(password.into());
+        self
+    }
+
+    /// PEM file with the authorities that may sign the server's certificate. Default: the
+    /// authorities that the operating system trusts.
+    #[must_use]
+    pub fn root_certificates(mut self, path: impl Into<PathBuf>) -> Self {
+        self.files.roots = Some(path.into());
+        self
+    }
+
+    /// PEM files with the client's certificate and its private key, for a login without a password.
+    #[must_use]
+    pub fn client_certificate(
+        mut self,
+        certificate: impl Into<PathBuf>,
+        key: impl Into<PathBuf>,
+    ) -> Self {
+        self.files.client = Some((certificate.into(), key.into()));
         self
     }
 
@@ -146,6 +170,13 @@ impl ClientBuilder {
         if address.password.is_some() && address.user.is_none() {
             return refused("a password is given, but no user".to_string());
         }
+        if !address.tls && self.files != TlsFiles::default() {
+            return refused(format!(
+                "certificates are given, but the URL has no TLS: write grpc+tls://{}:{}",
+                address.host, address.port
+            ));
+        }
+        let tls = address.tls.then(|| ServerTls::new(&self.files)).transpose()?;
         if !(1..=CONNECTIONS_MAX).contains(&self.connections) {
             return refused(format!(
                 "{} connections cannot be: 1 to {CONNECTIONS_MAX}",
@@ -163,6 +194,7 @@ impl ClientBuilder {
         }
         Ok(Settings {
             address,
+            tls,
             application_name: self.application_name,
             connections: self.connections,
             connect_timeout: self.connect_timeout,
@@ -196,6 +228,11 @@ mod tests {
             (builder().connections(65), "1 to 64"),
             (builder().user("a:b"), "colon"),
             (builder().password("p"), "no user"),
+            (builder().root_certificates("ca.pem"), "grpc+tls://127.0.0.1:50051"),
+            (
+                builder().url("grpc+tls://h").root_certificates("/missing.pem"),
+                "cannot use /missing.pem",
+            ),
             (builder().retry(never), "0 tries"),
             (builder().message_bytes_max(10), "65536"),
         ] {

@@ -1,152 +1,52 @@
-//! Successful and refused logins. The program accepts any password until users can be created, so a
-//! service with a password check replaces the program in this test.
+//! Successful and refused logins, with and without TLS.
 
-use std::net::SocketAddr;
+use stratalog_client::{Client, ClientBuilder, ErrorKind, RetryPolicy};
 
-use arrow_flight::{
-    Action, ActionType, Criteria, Empty, FlightData, FlightDescriptor, FlightInfo,
-    HandshakeRequest, HandshakeResponse, PollInfo, PutResult, Result as ActionResult, SchemaResult,
-    Ticket,
-    flight_service_server::{FlightService, FlightServiceServer},
-};
-use futures::stream::{self, BoxStream, StreamExt as _};
-use stratalog_client::{Client, ErrorKind, RetryPolicy};
-use tonic::{Request, Response, Status, Streaming};
+use crate::support::{Server, number};
 
-use crate::support::Server;
-
-type Answers<T> = BoxStream<'static, Result<T, Status>>;
-
-/// A service that accepts ann with the password "secret", and answers only actions.
-struct Doorkeeper;
-
-fn not_here<T>() -> Result<Response<T>, Status> {
-    Err(Status::unimplemented("not here"))
-}
-
-#[tonic::async_trait]
-impl FlightService for Doorkeeper {
-    type HandshakeStream = Answers<HandshakeResponse>;
-    type ListFlightsStream = Answers<FlightInfo>;
-    type DoGetStream = Answers<FlightData>;
-    type DoPutStream = Answers<PutResult>;
-    type DoExchangeStream = Answers<FlightData>;
-    type DoActionStream = Answers<ActionResult>;
-    type ListActionsStream = Answers<ActionType>;
-
-    async fn handshake(
-        &self,
-        request: Request<Streaming<HandshakeRequest>>,
-    ) -> Result<Response<Self::HandshakeStream>, Status> {
-        // ann:secret
-        let known =
-            request.metadata().get("authorization").is_some_and(|v| v == "Basic YW5uOnNlY3JldA==");
-        if !known {
-            let mut status =
-                Status::unauthenticated("password authentication failed for user \"ann\"");
-            status.metadata_mut().insert("sqlstate", "28P01".parse().unwrap());
-            return Err(status);
-        }
-        let payload = bytes::Bytes::from_static(b"a-token");
-        let answer = HandshakeResponse { protocol_version: 0, payload };
-        Ok(Response::new(stream::iter([Ok(answer)]).boxed()))
-    }
-
-    async fn do_action(
-        &self,
-        request: Request<Action>,
-    ) -> Result<Response<Self::DoActionStream>, Status> {
-        match request.metadata().get("authorization") {
-            Some(token) if token == "Bearer a-token" => {
-                let answer = ActionResult { body: bytes::Bytes::new() };
-                Ok(Response::new(stream::iter([Ok(answer)]).boxed()))
-            }
-            _ => Err(Status::unauthenticated("no token")),
-        }
-    }
-
-    async fn list_flights(
-        &self,
-        _: Request<Criteria>,
-    ) -> Result<Response<Self::ListFlightsStream>, Status> {
-        not_here()
-    }
-
-    async fn get_flight_info(
-        &self,
-        _: Request<FlightDescriptor>,
-    ) -> Result<Response<FlightInfo>, Status> {
-        not_here()
-    }
-
-    async fn poll_flight_info(
-        &self,
-        _: Request<FlightDescriptor>,
-    ) -> Result<Response<PollInfo>, Status> {
-        not_here()
-    }
-
-    async fn get_schema(
-        &self,
-        _: Request<FlightDescriptor>,
-    ) -> Result<Response<SchemaResult>, Status> {
-        not_here()
-    }
-
-    async fn do_get(&self, _: Request<Ticket>) -> Result<Response<Self::DoGetStream>, Status> {
-        not_here()
-    }
-
-    async fn do_put(
-        &self,
-        _: Request<Streaming<FlightData>>,
-    ) -> Result<Response<Self::DoPutStream>, Status> {
-        not_here()
-    }
-
-    async fn do_exchange(
-        &self,
-        _: Request<Streaming<FlightData>>,
-    ) -> Result<Response<Self::DoExchangeStream>, Status> {
-        not_here()
-    }
-
-    async fn list_actions(
-        &self,
-        _: Request<Empty>,
-    ) -> Result<Response<Self::ListActionsStream>, Status> {
-        not_here()
-    }
-}
-
-async fn doorkeeper() -> SocketAddr {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let sockets = stream::unfold(listener, |listener| async {
-        let accepted = listener.accept().await.map(|(socket, _)| socket);
-        Some((accepted, listener))
-    });
-    let service = FlightServiceServer::new(Doorkeeper);
-    let serving = tonic::transport::Server::builder().add_service(service);
-    tokio::spawn(serving.serve_with_incoming(sockets));
-    address
+/// A client of a server with TLS, without retries.
+fn encrypted(server: &Server, scheme: &str, host: &str) -> ClientBuilder {
+    let url = format!("{scheme}://{host}:{}", server.address.port());
+    Client::builder().url(url).retry(RetryPolicy::never())
 }
 
 #[tokio::test]
-async fn a_wrong_password_is_told_at_once() {
-    let address = doorkeeper().await;
-    let client = |password: &str| {
-        Client::builder().url(format!("chronolog://{address}")).user("ann").password(password)
+async fn passwords_over_tls() {
+    let (server, password) = Server::secured();
+    let trusting = |scheme: &str, host: &str| {
+        encrypted(&server, scheme, host).root_certificates(server.tls_file("ca.crt")).user("ann")
     };
-    let error = client("wrong").connect().await.unwrap_err();
+    for (scheme, host) in [("grpc+tls", "localhost"), ("chronologs", "127.0.0.1")] {
+        let client = trusting(scheme, host).password(&password).connect().await.unwrap();
+        assert_eq!(number(&client, "SELECT count(*) FROM pg_roles WHERE rolname = current_user AND rolname = 'ann'").await, 1);
+    }
+    let error = trusting("grpc+tls", "localhost").password("wrong").connect().await.unwrap_err();
     assert_eq!((error.kind(), error.sqlstate()), (ErrorKind::Login, Some("28P01")));
     assert!(error.to_string().contains("password authentication failed"), "{error}");
     assert!(error.hint().unwrap().contains("\"ann\""), "{error}");
     assert!(!error.is_retryable() && !error.to_string().contains("wrong"));
-    let client = client("secret").application_name("let in").connect().await.unwrap();
-    client.set_option("any", "thing").await.unwrap();
-    let error = client.query("SELECT 1").await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Protocol, "it is no server for statements");
+}
+
+#[tokio::test]
+async fn unverified_servers_get_no_password() {
+    let (server, password) = Server::secured();
+    let authority = server.tls_file("ca.crt");
+    // The authority of another server.
+    let (other, _) = Server::secured();
+    for (case, builder) in [
+        ("system authorities", encrypted(&server, "grpc+tls", "localhost")),
+        ("another name", encrypted(&server, "grpc+tls", "127.0.0.2").root_certificates(&authority)),
+        (
+            "another authority",
+            encrypted(&server, "grpc+tls", "localhost").root_certificates(other.tls_file("ca.crt")),
+        ),
+        ("no TLS", encrypted(&server, "grpc", "localhost")),
+    ] {
+        let error = builder.user("ann").password(&password).connect().await.unwrap_err();
+        let kinds = [ErrorKind::Connection, ErrorKind::InvalidOption, ErrorKind::Login];
+        assert!(kinds.contains(&error.kind()), "{case}: {error}");
+        assert!(!error.to_string().contains(&password), "{case}: {error}");
+    }
 }
 
 #[tokio::test]

@@ -44,6 +44,21 @@ impl Server {
         Self { directory, child: Some(child), address }
     }
 
+    /// A server with TLS and the superuser `ann`; also returns her password.
+    pub fn secured() -> (Self, String) {
+        let directory = tempfile::tempdir().unwrap();
+        let data = directory.path().join("data");
+        prepare(&data, &["certificate", "create", "--host", "localhost"]);
+        let password = prepare(&data, &["user", "create", "ann", "--superuser", "--generate-password"]);
+        let (child, address) = run(directory.path(), SocketAddr::from(([127, 0, 0, 1], 0)));
+        (Self { directory, child: Some(child), address }, password.trim().to_string())
+    }
+
+    /// A file of `stratalog certificate create`.
+    pub fn tls_file(&self, name: &str) -> PathBuf {
+        self.directory.path().join("data/tls").join(name)
+    }
+
     pub fn url(&self) -> String {
         format!("grpc://{}", self.address)
     }
@@ -87,6 +102,13 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Runs a command of `stratalog` on a directory without a server; returns the command's output.
+fn prepare(data: &Path, arguments: &[&str]) -> String {
+    let done = Command::new(program()).args(arguments).arg("--data-dir").arg(data).output().unwrap();
+    assert!(done.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8(done.stdout).unwrap()
 }
 
 fn run(directory: &Path, address: SocketAddr) -> (Child, SocketAddr) {

@@ -8,7 +8,7 @@ use tokio_postgres::{
     config::{Host, SslMode},
 };
 
-use super::tls::{ClientFiles, ClientTls, Verification};
+use super::tls::{ClientFiles, ClientTls, SYSTEM_ROOTS, Verification};
 use crate::sql::error::SqlError;
 
 /// The options in a URL that this program handles itself, with libpq's environment variables.
@@ -57,13 +57,21 @@ impl Target {
             let (_, variable) = OPTIONS.iter().find(|(known, _)| *known == name)?;
             options.remove(name).or_else(|| environment(variable))
         };
-        let mode = option("sslmode").unwrap_or_else(|| "prefer".to_string());
         let files = ClientFiles {
             root_cert: option("sslrootcert").map(PathBuf::from),
             cert: option("sslcert").map(PathBuf::from),
             key: option("sslkey").map(PathBuf::from),
         };
+        let of_system = files.root_cert.as_deref().is_some_and(|path| path == SYSTEM_ROOTS);
+        let default = if of_system { "verify-full" } else { "prefer" };
+        let mode = option("sslmode").unwrap_or_else(|| default.to_string());
         let (ssl_mode, verification) = match mode.as_str() {
+            // As libpq: anybody gets a certificate of these authorities, for a name of their own.
+            weaker if of_system && weaker != "verify-full" => {
+                return Err(SqlError::local(format!(
+                    "sslrootcert=system needs sslmode=verify-full, not {weaker}"
+                )));
+            }
             "disable" => (SslMode::Disable, Verification::Nothing),
             "allow" | "prefer" => (SslMode::Prefer, Verification::Nothing),
             // As libpq: with an authority, `require` verifies its signature.

@@ -28,6 +28,9 @@ use tokio_rustls::TlsConnector;
 
 use crate::sql::error::SqlError;
 
+/// The value of `sslrootcert` for the authorities that the operating system trusts.
+pub(super) const SYSTEM_ROOTS: &str = "system";
+
 /// The parts of the server's certificate that the client verifies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verification {
@@ -42,7 +45,8 @@ pub(super) enum Verification {
 /// The files of a client.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ClientFiles {
-    /// PEM file with the authorities that the client trusts.
+    /// PEM file with the authorities that the client trusts, or `system` for the authorities of the
+    /// operating system.
     pub(super) root_cert: Option<PathBuf>,
     /// PEM file with the client's certificate.
     pub(super) cert: Option<PathBuf>,
@@ -113,13 +117,21 @@ impl Verifier {
         }
         let path = files.root_cert.as_ref().ok_or_else(|| {
             SqlError::local("sslmode verify-ca and verify-full need the server's authority")
-                .with_hint("add sslrootcert=FILE to the URL, or set PGSSLROOTCERT")
+                .with_hint(
+                    "add sslrootcert=FILE to the URL, or sslrootcert=system for the authorities \
+                     that the operating system trusts",
+                )
         })?;
         let unusable =
             |error: String| SqlError::local(format!("cannot use {}: {error}", path.display()));
         let mut roots = RootCertStore::empty();
-        for authority in certificates(path)? {
-            roots.add(authority).map_err(|error| unusable(error.to_string()))?;
+        if path.as_os_str() == SYSTEM_ROOTS {
+            // Old authorities in a system's list may be unusable; the others still count.
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        } else {
+            for authority in certificates(path)? {
+                roots.add(authority).map_err(|error| unusable(error.to_string()))?;
+            }
         }
         let built =
             WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))

@@ -1,6 +1,7 @@
 //! A connection to a server over the Postgres protocol.
 
 use std::{
+    io::IsTerminal as _,
     pin::pin,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -34,23 +35,48 @@ impl std::fmt::Debug for WireConnection {
     }
 }
 
+/// True if the server asked for a password, and the configuration has none.
+fn lacks_password(error: &tokio_postgres::Error, config: &Config) -> bool {
+    let cause = std::error::Error::source(error).map(ToString::to_string);
+    config.get_password().is_none() && cause.is_some_and(|cause| cause == "password missing")
+}
+
 impl WireConnection {
-    /// Connects to a server.
+    /// Connects to a server. Asks on the terminal for a missing password.
     ///
     /// # Errors
     /// The error of the server, or an error of the connection.
     pub async fn connect(target: Target) -> Result<Self, SqlError> {
-        let Target { config, tls } = target;
+        let Target { mut config, tls } = target;
         let place = place_of(&config);
-        let (client, mut connection) = config.connect(tls.clone()).await.map_err(|error| {
+        let mut connected = config.connect(tls.clone()).await;
+        if let Err(error) = &connected
+            && lacks_password(error, &config)
+            && std::io::stdin().is_terminal()
+        {
+            let prompt = format!("Password for {}: ", config.get_user().unwrap_or("stratalog"));
+            let asked = tokio::task::spawn_blocking(|| rpassword::prompt_password(prompt)).await;
+            let password = asked
+                .map_err(std::io::Error::other)
+                .flatten()
+                .map_err(|error| SqlError::local(format!("cannot read the password: {error}")))?;
+            config.password(password);
+            connected = config.connect(tls.clone()).await;
+        }
+        let (client, mut connection) = connected.map_err(|error| {
+            let without_password = lacks_password(&error, &config);
             let refused = SqlError::from(error);
+            let hint = match (without_password, refused.connection_lost) {
+                (true, _) => Some(
+                    "set PGPASSWORD, or write the password to the file that PGPASSFILE names",
+                ),
+                (_, true) => Some(
+                    "start a server with `stratalog serve`, or open a directory with --data-dir",
+                ),
+                _ => None,
+            };
             SqlError {
-                hint: refused.hint.clone().or_else(|| {
-                    refused.connection_lost.then(|| {
-                        "start a server with `stratalog serve`, or open a directory with --data-dir"
-                            .into()
-                    })
-                }),
+                hint: refused.hint.clone().or_else(|| hint.map(Into::into)),
                 message: format!("cannot connect to {place}: {}", refused.message),
                 ..refused
             }
