@@ -25,7 +25,6 @@ use crate::{
     statement::{
         ddl,
         insert::{self, Writer, columns::Targets, compute::ComputeContext},
-        row_policies::AppendCheck,
         transaction,
     },
     table::projection,
@@ -46,8 +45,8 @@ pub struct ProtocolAppend {
     append: Box<dyn Append>,
     /// The chronicles that this append writes to.
     entered: Vec<(ChronicleId, EnteredChronicle)>,
-    /// The checks of rows by row policies; `None` for a chronicle without policies.
-    checks: Vec<(ChronicleId, Option<AppendCheck>)>,
+    /// True after a failed push, until a rollback to a savepoint.
+    failed: bool,
     work: Arc<Work>,
 }
 
@@ -153,7 +152,7 @@ impl Session {
             session,
             append: self.store().begin(options)?,
             entered: Vec::new(),
-            checks: Vec::new(),
+            failed: false,
             work,
         })
     }
@@ -351,14 +350,20 @@ impl ProtocolAppend {
         rows: RecordBatch,
         on_conflict: OnConflict,
     ) -> Result<PushResult> {
+        let pushed = self.admit(chronicle, rows, on_conflict).await;
+        self.failed |= pushed.is_err();
+        pushed
+    }
+
+    async fn admit(
+        &mut self,
+        chronicle: &Arc<ChronicleDefinition>,
+        rows: RecordBatch,
+        on_conflict: OnConflict,
+    ) -> Result<PushResult> {
         let within = self.enter(chronicle)?;
         projection::check_rows(chronicle, within, &rows)?;
-        if !self.checks.iter().any(|(id, _)| *id == chronicle.id) {
-            let check = self.session.append_check(chronicle, false).await?;
-            self.checks.push((chronicle.id, check));
-        }
-        let mut checks = self.checks.iter().filter(|(id, _)| *id == chronicle.id);
-        if let Some((_, Some(check))) = checks.next() {
+        if let Some(check) = self.session.append_check(chronicle, false).await? {
             check.check(&rows)?;
         }
         let rows = stored(rows)?;
@@ -380,14 +385,18 @@ impl ProtocolAppend {
     /// Undoes every push after a savepoint, including a failed push.
     pub fn roll_back_to(&mut self, savepoint: usize) {
         self.append.roll_back_to(savepoint);
+        self.failed = false;
     }
 
     /// Makes all rows durable, then visible, then returns.
     ///
     /// # Errors
-    /// As `Append::commit`; `QueryCanceled` before the commit; `LeaseLost` if a lease of this
-    /// append has expired.
+    /// As `Append::commit`; `FailedTransaction` after a failed push without a rollback;
+    /// `QueryCanceled` before the commit; `LeaseLost` if a lease of this append has expired.
     pub async fn commit(self) -> Result<CommittedAppend> {
+        if self.failed {
+            return Err(transaction::failed());
+        }
         self.work.commit()?;
         let uses = self.entered.into_iter().filter_map(|(_, entered)| entered.using).collect();
         self.session.commit_task(uses, self.append.commit())?.await
@@ -396,10 +405,11 @@ impl ProtocolAppend {
     /// Marks a chronicle as in use by the append. Returns the range of ticks that the append may
     /// write.
     fn enter(&mut self, chronicle: &ChronicleDefinition) -> Result<TickRange> {
+        // At each push: a REVOKE acts on a long append.
+        self.session.authorize_on(Privilege::Insert, chronicle.id)?;
         if let Some((_, entered)) = self.entered.iter().find(|(id, _)| *id == chronicle.id) {
             return Ok(entered.ticks);
         }
-        self.session.authorize_on(Privilege::Insert, chronicle.id)?;
         let entered = self.session.enter(chronicle.id, Use::Write)?;
         entered.announce(self.append.as_mut(), chronicle);
         let ticks = entered.ticks;

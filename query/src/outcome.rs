@@ -87,7 +87,11 @@ pub struct Rows {
     endless: bool,
     /// Ends with the last row, an error, or the drop of the rows.
     measurement: Option<Measurement>,
+    rights: Option<RightsCheck>,
 }
+
+/// Checks that the session may still read the columns of some rows.
+pub(crate) type RightsCheck = Box<dyn Fn() -> Result<()> + Send + Sync>;
 
 impl Rows {
     /// Rows of `schema` that `stream` produces.
@@ -96,7 +100,16 @@ impl Rows {
         stream: BoxStream<'static, Result<RecordBatch>>,
         tag: RowsTag,
     ) -> Self {
-        Self { schema, stream, tag, rows: 0, binary: false, endless: false, measurement: None }
+        Self {
+            schema,
+            stream,
+            tag,
+            rows: 0,
+            binary: false,
+            endless: false,
+            measurement: None,
+            rights: None,
+        }
     }
 
     /// Marks the rows as endless: a protocol must send available rows immediately, without waiting
@@ -105,6 +118,24 @@ impl Rows {
     pub fn without_end(mut self) -> Self {
         self.endless = true;
         self
+    }
+
+    /// Sets the check of [`Self::check_rights`].
+    #[must_use]
+    pub(crate) fn checked_by(mut self, rights: RightsCheck) -> Self {
+        self.rights = Some(rights);
+        self
+    }
+
+    /// Checks that the session may still read the columns of the rows. The stream itself checks
+    /// each new batch; a protocol calls this function before it sends the rest of a batch in a later
+    /// step.
+    ///
+    /// # Errors
+    /// `InsufficientPrivilege`; `UndefinedTable` if the session may no longer know of a table;
+    /// `InvalidAuthorization`.
+    pub fn check_rights(&self) -> Result<()> {
+        self.rights.as_ref().map_or(Ok(()), |check| check())
     }
 
     /// Records the duration and the number of rows in the metrics, unless the rows are endless.

@@ -14,9 +14,15 @@ use stratalog_visor_core::acquisition::UseGuard;
 use super::{
     Session, acquisitions::PinnedSnapshot, transaction::Transaction, views::SessionCatalogView,
 };
-use crate::statement::column_reads::ColumnReads;
+use crate::{outcome::RightsCheck, statement::column_reads::ColumnReads};
 
 impl Session {
+    /// The check that the session may still read the columns of a query.
+    pub(crate) fn rights_check(&self, pinned: &PinnedSnapshot) -> RightsCheck {
+        let (reads, seen) = (Arc::clone(pinned.reads()), Arc::clone(&self.seen));
+        Box::new(move || seen.check_reads(&reads))
+    }
+
     /// Wraps a stream: an error in the stream fails the open block. The chronicles of `pinned` stay
     /// in use until the stream drops, and the rights to read them are checked for each batch.
     pub(crate) fn watch(

@@ -27,7 +27,7 @@ use datafusion::{
 };
 use futures::StreamExt;
 use stratalog_model::{
-    ChronicleDefinition, ColumnId, ColumnType, Error, ErrorKind, Gsn, ProducerId, Result,
+    ChronicleDefinition, ChronicleId, ColumnId, ColumnType, Error, ErrorKind, Gsn, ProducerId, Result,
     TakenKeyAction,
     store::{AppendOptions, CommittedAppend, OnConflict},
 };
@@ -40,13 +40,12 @@ use stratalog_visor_core::{
     access::{Columns, Object, Privilege},
     acquisition::Use,
 };
-use tokio::sync::OnceCell;
 
 use self::{
     cells::Cell, columns::Targets, compute::ComputeContext, returning::Returning,
     values::ValuesClause,
 };
-use super::{query, row_policies::AppendCheck, subscribe};
+use super::{query, subscribe};
 use crate::{
     Outcome, Parsed, RowsTag, Session,
     session::{acquisitions::EnteredChronicle, transaction::LentAppend, work::Work},
@@ -496,8 +495,8 @@ pub struct Writer {
     /// The use of the chronicle by this statement. An open block keeps the use until its end.
     entered: EnteredChronicle,
     on_conflict: OnConflict,
-    /// The check of the rows by row policies, made for the first rows; `None` without policies.
-    check: OnceCell<Option<AppendCheck>>,
+    /// The columns with values from the statement.
+    listed: Vec<ColumnId>,
     /// True to keep a copy of the stored rows, for RETURNING.
     pub keep: bool,
     /// True for a restore of a table by COPY: the rows keep their times, although the server
@@ -528,6 +527,16 @@ pub struct WriteResult {
     pub appended: Option<CommittedAppend>,
 }
 
+/// Checks that the session may append values of the columns now.
+fn authorize_insert(
+    session: &Session,
+    chronicle: ChronicleId,
+    listed: &[ColumnId],
+) -> Result<()> {
+    let object = Object::Chronicle(chronicle);
+    session.authorize(Privilege::Insert, object, Columns::Some(listed))
+}
+
 impl Writer {
     /// Starts a statement that [may write](super::transaction::check_write).
     ///
@@ -544,8 +553,7 @@ impl Writer {
         }
         let listed = targets.listed.iter().filter_map(|at| planned.columns.get(*at));
         let listed: Vec<ColumnId> = listed.map(|column| column.id).collect();
-        let object = Object::Chronicle(planned.id);
-        session.authorize(Privilege::Insert, object, Columns::Some(&listed))?;
+        authorize_insert(session, planned.id, &listed)?;
         session.transaction.check_target(planned)?;
         let entered = session.enter(targets.chronicle.id, Use::Write)?;
         // The strictest table determines the durability.
@@ -557,7 +565,7 @@ impl Writer {
         let numbered = options.producer.is_some();
         Ok(Self {
             session: session.weak(),
-            check: OnceCell::new(),
+            listed,
             append: session.transaction.lend(numbered, || session.store().begin(options))?,
             chronicle: Arc::clone(&targets.chronicle),
             entered,
@@ -580,11 +588,13 @@ impl Writer {
         }
         let within = self.entered.ticks;
         projection::check_rows(&self.chronicle, within, &rows)?;
-        let check = self.check.get_or_try_init(async || match self.session.upgrade() {
-            Some(session) => session.append_check(&self.chronicle, self.keep).await,
-            None => Err(Error::new(ErrorKind::ConnectionFailure, "the session is closed")),
-        });
-        if let Some(check) = check.await? {
+        let session = self
+            .session
+            .upgrade()
+            .ok_or_else(|| Error::new(ErrorKind::ConnectionFailure, "the session is closed"))?;
+        // A long COPY sees a REVOKE and a new policy at its next rows.
+        authorize_insert(&session, self.chronicle.id, &self.listed)?;
+        if let Some(check) = session.append_check(&self.chronicle, self.keep).await? {
             check.check(&rows)?;
         }
         let rows = stored(rows)?;
@@ -594,10 +604,7 @@ impl Writer {
             append.restores(self.chronicle.id, self.restores);
         }
         let pushed = append.push(&self.chronicle, rows, self.on_conflict);
-        let admitted = match self.session.upgrade() {
-            Some(session) => session.with_lost_writes_dropped(self.chronicle.id, pushed).await?,
-            None => pushed.await?,
-        };
+        let admitted = session.with_lost_writes_dropped(self.chronicle.id, pushed).await?;
         projection::check_ticks(&self.chronicle, within, &admitted.events.ticks)?;
         self.rows = self.rows.saturating_add(admitted.events.len() as u64);
         if self.keep {

@@ -439,7 +439,8 @@ pub async fn run(
             Arc::clone(&query.schema),
             work.guard_stream(session.watch(stream.boxed(), Some(&pinned))),
             tag,
-        ));
+        )
+        .checked_by(session.rights_check(&pinned)));
     }
     if let Some(one) = query.one_row(session).await?
         && let Some(batch) = one.row(values, now_ns)?
@@ -447,7 +448,8 @@ pub async fn run(
         work.check()?;
         let stream = stream::iter([conform(&batch, &query.schema)]).boxed();
         let stream = work.guard_stream(session.watch(stream, Some(&pinned)));
-        return Ok(Rows::new(Arc::clone(&query.schema), stream, tag));
+        let rows = Rows::new(Arc::clone(&query.schema), stream, tag);
+        return Ok(rows.checked_by(session.rights_check(&pinned)));
     }
     let schema = Arc::clone(&query.schema);
     let template = query.template(session).await?;
@@ -523,7 +525,8 @@ fn run_physical(
     };
     let shape = Arc::clone(&schema);
     let stream = stream.and_then(move |batch| std::future::ready(conform(&batch, &shape)));
-    Ok(Rows::new(schema, work.guard_stream(session.watch(stream.boxed(), Some(pinned))), tag))
+    let stream = work.guard_stream(session.watch(stream.boxed(), Some(pinned)));
+    Ok(Rows::new(schema, stream, tag).checked_by(session.rights_check(pinned)))
 }
 
 /// Converts a batch to the schema announced to the client.

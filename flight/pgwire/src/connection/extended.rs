@@ -276,7 +276,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         let statement = Arc::clone(&portal.statement);
         let formats = portal.formats.clone();
         let values = match state {
-            PortalState::Reading(cursor) => return Ok(Some(cursor)),
+            PortalState::Reading(cursor) => {
+                cursor.rows().check_rights()?;
+                return Ok(Some(cursor));
+            }
             PortalState::Finished => {
                 return Err(StepEnd::Error(Error::new(
                     ErrorKind::ObjectNotInPrerequisiteState,
