@@ -100,7 +100,7 @@ def test_a_hidden_table_does_not_exist_anywhere(place):
         for sql in (
             "SELECT * FROM vault", "EXPLAIN SELECT * FROM vault", "EXPLAIN ANALYZE SELECT * FROM vault", "DELETE FROM vault",
             "INSERT INTO vault VALUES (now(), 'x', 'y', 1)", "TRUNCATE vault", "DROP TABLE vault", "ALTER TABLE vault ADD COLUMN x int",
-            "ACQUIRE vault", "LOCK TABLE vault", "COPY vault TO STDOUT", "CREATE INDEX ON vault USING bloom (v)",
+            "ACQUIRE TABLE vault", "LOCK TABLE vault", "COPY vault TO STDOUT", "CREATE INDEX ON vault USING bloom (v)",
             "COMMENT ON TABLE vault IS 'x'", "GRANT SELECT ON vault TO eve", "CALL stratalog.flush('vault')",
             "CALL stratalog.compact('vault')", "SELECT 'vault'::regclass", "SELECT pg_total_relation_size('vault')",
             "CREATE POLICY p ON vault USING (true)", "TRIM vault BEFORE GSN 1", "DECLARE c CURSOR FOR SUBSCRIBE vault",
@@ -176,7 +176,7 @@ def test_a_policy_is_below_every_aggregate(place, granted, sql, expected):
         outcome = attempt(eve, sql)
         if isinstance(outcome, tuple):
             # A refusal is right too, but not one that shows a value of a hidden row.
-            assert outcome[0] in ("0A000", "22012", "42601") and SECRET not in outcome[1], outcome
+            assert outcome[0] in ("0A000", "22012", "42601", "55000") and SECRET not in outcome[1], outcome
         elif expected is not None:
             assert outcome == [(expected,)], outcome
 
@@ -221,7 +221,7 @@ def test_a_revoke_ends_a_running_copy(place, granted):
     granted("GRANT INSERT ON vault TO eve")
     with login(place, "eve") as eve, login(place, "root") as root:
         before = root.execute("SELECT count(*) FROM vault").fetchone()
-        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        with pytest.raises(psycopg.errors.UndefinedTable):
             with eve.cursor().copy("COPY vault FROM STDIN") as copy:
                 for row in range(20_000):
                     copy.write(f"2030-01-01 00:00:00.{row:06}\teve\tx\t1\n")
@@ -256,7 +256,7 @@ def test_a_portal_loses_its_right_between_two_parts_of_a_batch(place, granted):
         granted("REVOKE SELECT ON vault FROM eve")
         socket_of.sendall(execute + message(b"S", b""))
         answers = b""
-        while not re.search(rb"Z\0\0\0\5[ETI]$", answers):
+        while not re.search(rb"Z\x00\x00\x00\x05[ETI]$", answers):
             answers += socket_of.recv(65536)
         assert b"C42501\0" in answers or b"C42P01\0" in answers, answers
         assert not answers.startswith(b"D"), answers

@@ -18,7 +18,7 @@ from questdb.ingress import IngressError, Sender, TimestampNanos
 
 from logins import Http, basic, certificate, issuer, secured, token, user
 from servers import Stratalog
-from test_agents import eventually
+from test_acquire import eventually
 from test_telemetry import series, snappy
 
 pytestmark = pytest.mark.ours
@@ -247,7 +247,11 @@ def client_certificate(directory, name):
     if not ca.exists():
         openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", ca_key, "-out", ca, "-days", "2", "-subj", "/CN=clients")
     openssl("req", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", request, "-subj", f"/CN={name}")
-    openssl("x509", "-req", "-in", request, "-CA", ca, "-CAkey", ca_key, "-CAcreateserial", "-out", cert, "-days", "2")
+    # Without an extension, openssl makes certificates of version 1, which TLS libraries refuse.
+    extensions = directory / "extensions"
+    extensions.write_text("basicConstraints = CA:FALSE\n")
+    openssl("x509", "-req", "-in", request, "-CA", ca, "-CAkey", ca_key, "-CAcreateserial", "-out", cert, "-days", "2",
+            "-extfile", extensions)
     return ca, cert, key
 
 

@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorKind, Result};
 const PORT: u16 = 50051;
 
 /// The parts of the server's URL: address, login and database.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Address {
     pub(crate) host: String,
     pub(crate) port: u16,
@@ -17,6 +17,12 @@ pub(crate) struct Address {
     pub(crate) user: Option<String>,
     pub(crate) password: Option<String>,
     pub(crate) database: Option<String>,
+}
+
+impl std::fmt::Debug for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.display_url())
+    }
 }
 
 impl Address {

@@ -13,7 +13,7 @@ use axum::{
     extract::{Query, Request, State as Extracted},
     http::{
         HeaderMap, HeaderValue, StatusCode, Uri,
-        header::{AUTHORIZATION, WWW_AUTHENTICATE},
+        header::{AUTHORIZATION, ORIGIN, WWW_AUTHENTICATE},
     },
     middleware::Next,
     response::{IntoResponse, Response},
@@ -29,6 +29,10 @@ const OPEN: [&str; 3] = ["/health", "/ready", "/ping"];
 
 /// Routes of InfluxDB 1, whose clients may send user and password in the URL.
 const WITH_PARAMETERS: [&str; 2] = ["/write", "/query"];
+
+/// The ways to log in, in the answer to a request without a valid login.
+const BASIC: &str = "Basic realm=\"stratalog\", charset=\"UTF-8\"";
+const BEARER: &str = "Bearer realm=\"stratalog\"";
 
 /// Where a client comes from, and the names in its certificate. Each request carries this value as
 /// an extension.
@@ -64,7 +68,7 @@ pub(crate) async fn require(
             refusal(&path, &error)
         }
     };
-    with_challenge(response)
+    with_challenge(response, headers.contains_key(ORIGIN))
 }
 
 async fn log_in(
@@ -134,16 +138,17 @@ fn refusal(path: &str, error: &Error) -> Response {
     }
 }
 
-/// Adds the ways to log in to a response with the status 401.
-fn with_challenge(response: Response) -> Response {
+/// Adds the ways to log in to a response with the status 401. A script of a web page gets no
+/// challenge for a password: the browser would ask its user, who cannot see which page wants the
+/// password.
+fn with_challenge(response: Response, of_a_script: bool) -> Response {
     let mut response = response.into_response();
     if response.status() == StatusCode::UNAUTHORIZED {
         let headers = response.headers_mut();
-        for challenge in
-            ["Basic realm=\"stratalog\", charset=\"UTF-8\"", "Bearer realm=\"stratalog\""]
-        {
-            headers.append(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
+        if !of_a_script {
+            headers.append(WWW_AUTHENTICATE, HeaderValue::from_static(BASIC));
         }
+        headers.append(WWW_AUTHENTICATE, HeaderValue::from_static(BEARER));
     }
     response
 }

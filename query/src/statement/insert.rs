@@ -27,8 +27,8 @@ use datafusion::{
 };
 use futures::StreamExt;
 use stratalog_model::{
-    ChronicleDefinition, ChronicleId, ColumnId, ColumnType, Error, ErrorKind, Gsn, ProducerId, Result,
-    TakenKeyAction,
+    ChronicleDefinition, ChronicleId, ColumnId, ColumnType, Error, ErrorKind, Gsn, ProducerId,
+    Result, TakenKeyAction,
     store::{AppendOptions, CommittedAppend, OnConflict},
 };
 use stratalog_postgres::{
@@ -528,11 +528,7 @@ pub struct WriteResult {
 }
 
 /// Checks that the session may append values of the columns now.
-fn authorize_insert(
-    session: &Session,
-    chronicle: ChronicleId,
-    listed: &[ColumnId],
-) -> Result<()> {
+fn authorize_insert(session: &Session, chronicle: ChronicleId, listed: &[ColumnId]) -> Result<()> {
     let object = Object::Chronicle(chronicle);
     session.authorize(Privilege::Insert, object, Columns::Some(listed))
 }

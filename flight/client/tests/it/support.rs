@@ -49,7 +49,8 @@ impl Server {
         let directory = tempfile::tempdir().unwrap();
         let data = directory.path().join("data");
         prepare(&data, &["certificate", "create", "--host", "localhost"]);
-        let password = prepare(&data, &["user", "create", "ann", "--superuser", "--generate-password"]);
+        let password =
+            prepare(&data, &["user", "create", "ann", "--superuser", "--generate-password"]);
         let (child, address) = run(directory.path(), SocketAddr::from(([127, 0, 0, 1], 0)));
         (Self { directory, child: Some(child), address }, password.trim().to_string())
     }
@@ -106,7 +107,8 @@ impl Drop for Server {
 
 /// Runs a command of `stratalog` on a directory without a server; returns the command's output.
 fn prepare(data: &Path, arguments: &[&str]) -> String {
-    let done = Command::new(program()).args(arguments).arg("--data-dir").arg(data).output().unwrap();
+    let done =
+        Command::new(program()).args(arguments).arg("--data-dir").arg(data).output().unwrap();
     assert!(done.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
     String::from_utf8(done.stdout).unwrap()
 }

@@ -21,9 +21,9 @@ async fn databases_schemas_and_roles() {
         )
         .await,
         [
-            "postgres|ada|UTF8|C|libc|",
-            "stratalog|ada|UTF8|C|libc|",
-            "template1|ada|UTF8|C|libc|"
+            "postgres|stratalog|UTF8|C|libc|",
+            "stratalog|stratalog|UTF8|C|libc|",
+            "template1|stratalog|UTF8|C|libc|"
         ]
     );
     assert_eq!(
@@ -34,7 +34,7 @@ async fn databases_schemas_and_roles() {
              WHERE n.nspname !~ '^pg_' AND n.nspname <> 'information_schema' ORDER BY 1"
         )
         .await,
-        ["other|ada", "public|ada", "stratalog|ada"]
+        ["other|stratalog", "public|stratalog", "stratalog|stratalog"]
     );
     assert_eq!(
         rows(
@@ -71,14 +71,17 @@ async fn tables_that_the_search_path_finds() {
     let visible = "pg_catalog.pg_table_is_visible(c.oid)";
     assert_eq!(
         rows(&session, &list("'r','p',''", visible)).await,
-        ["public|cpu|table|ada|chronicle"]
+        ["public|cpu|table|stratalog|chronicle"]
     );
     assert_eq!(
         rows(&session, &list("'i','I',''", visible)).await,
-        ["public|cpu_pkey|index|ada|btree"]
+        ["public|cpu_pkey|index|stratalog|btree"]
     );
     let named = "c.relname OPERATOR(pg_catalog.~) '^(log)$' COLLATE pg_catalog.default";
-    assert_eq!(rows(&session, &list("'r','p',''", named)).await, ["other|log|table|ada|chronicle"]);
+    assert_eq!(
+        rows(&session, &list("'r','p',''", named)).await,
+        ["other|log|table|stratalog|chronicle"]
+    );
 }
 
 async fn describe(session: &SessionContext, oid: &str) -> Vec<String> {

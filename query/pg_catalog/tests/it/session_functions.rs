@@ -38,7 +38,7 @@ async fn names_and_oids() {
     assert_eq!(
         one("SELECT 2200::regnamespace::text, 'public'::regnamespace::oid, 10::regrole::text")
             .await,
-        "public|2200|ada"
+        "public|2200|stratalog"
     );
     let error = batches(&session().await, "SELECT 'nothing'::regclass::oid").await.unwrap_err();
     assert!(error.to_string().contains("relation \"nothing\" does not exist"), "{error}");

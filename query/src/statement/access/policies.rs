@@ -9,7 +9,10 @@ use datafusion::{
         AlterTableOperation, Expr, Ident, ObjectName, SelectItem, SetExpr, Statement, Value,
     },
 };
-use stratalog_functions::plan_walk::{PlanWalk, TreeWalk};
+use stratalog_functions::{
+    function::sql_name,
+    plan_walk::{PlanWalk, TreeWalk},
+};
 use stratalog_model::{ChronicleDefinition, Error, ErrorKind, Result};
 use stratalog_postgres::{
     errors::from_datafusion,
@@ -296,8 +299,12 @@ async fn check_plan(session: &Session, text: &str, table: &ChronicleDefinition) 
     use arrow::datatypes::DataType;
     match planned.schema.fields().first().map(|field| field.data_type()) {
         Some(DataType::Boolean | DataType::Null) => Ok(()),
-        _ => {
-            Err(Error::new(ErrorKind::DatatypeMismatch, "argument of policy must be type boolean"))
+        given => {
+            let given = given.map_or_else(|| "unknown".to_string(), sql_name);
+            Err(Error::new(
+                ErrorKind::DatatypeMismatch,
+                format!("argument of POLICY must be type boolean, not type {given}"),
+            ))
         }
     }
 }

@@ -3,8 +3,9 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    ColumnDef, ColumnOption, CreateTable, CreateTableOptions, Expr, IndexColumn, SqlOption,
-    TableConstraint, UnaryOperator, Value,
+    ColumnDef, ColumnOption, CreateTable, CreateTableOptions, Expr, HiveFormat, IndexColumn,
+    SqlOption, TableConstraint, UnaryOperator, Value,
+    helpers::stmt_create_table::CreateTableBuilder,
 };
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 use stratalog_postgres::{names, parse, types::column_type, walk};
@@ -84,15 +85,15 @@ fn refuse(tree: &CreateTable) -> Result<()> {
         )
         .with_hint("stratalog import reads files into a table"));
     }
-    if tree.or_replace
-        || tree.transient
-        || tree.on_commit.is_some()
-        || tree.order_by.is_some()
-        || tree.cluster_by.is_some()
-        || tree.clone.is_some()
-        || tree.strict
-        || tree.without_rowid
-    {
+    // Every further clause that the parser knows belongs to another system.
+    let known = CreateTableBuilder::new(tree.name.clone())
+        .if_not_exists(tree.if_not_exists)
+        .columns(tree.columns.clone())
+        .constraints(tree.constraints.clone())
+        .table_options(tree.table_options.clone())
+        .hive_formats(tree.hive_formats.clone().filter(|format| *format == HiveFormat::default()))
+        .build();
+    if *tree != known {
         return Err(Error::new(
             ErrorKind::SyntaxError,
             "this form of CREATE TABLE does not exist in PostgreSQL",

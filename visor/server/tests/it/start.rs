@@ -51,11 +51,13 @@ fn a_taken_port_is_named() {
 }
 
 #[test]
-fn strangers_are_kept_out_unless_told_otherwise() {
+fn other_machines_are_refused_without_tls_and_users() {
     let directory = tempfile::tempdir().unwrap();
     let output = serve(directory.path(), &["--pg-listen", "0.0.0.0:0"]);
     assert_eq!(output.status.code(), Some(3));
-    assert!(stderr(&output).contains("--remote-without-password true"));
+    let text = stderr(&output);
+    assert!(text.contains("stratalog certificate create"), "{text}");
+    assert!(text.contains("stratalog user create"), "{text}");
 }
 
 #[test]

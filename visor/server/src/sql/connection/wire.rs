@@ -67,9 +67,9 @@ impl WireConnection {
             let without_password = lacks_password(&error, &config);
             let refused = SqlError::from(error);
             let hint = match (without_password, refused.connection_lost) {
-                (true, _) => Some(
-                    "set PGPASSWORD, or write the password to the file that PGPASSFILE names",
-                ),
+                (true, _) => {
+                    Some("set PGPASSWORD, or write the password to the file that PGPASSFILE names")
+                }
                 (_, true) => Some(
                     "start a server with `stratalog serve`, or open a directory with --data-dir",
                 ),
