@@ -134,6 +134,9 @@ def guarded(tmp_path_factory):
             soon = "(now() + interval '2 seconds')::text"
             answer = first.execute(f"CALL stratalog.create_token('short', 'right', 'all', {soon})")
             server.tokens["expired"] = next(v for v in answer.fetchone() if str(v).startswith("slt_"))
+            for scope in ("read", "write"):
+                answer = first.execute(f"CALL stratalog.create_token('{scope}', 'right', '{scope}', NULL)")
+                server.tokens[scope] = next(v for v in answer.fetchone() if str(v).startswith("slt_"))
             first.execute("DROP ROLE revoked")
         time.sleep(2.1)
         yield server
@@ -262,6 +265,20 @@ def test_who_may_do_what(guarded, kind):
             if found not in (allowed if kind.free else DENIED):
                 wrong.append((door, "poor by token", found))
     assert not wrong, wrong
+
+
+# What a superuser's token may do within its scope; every other kind is refused.
+READS = {"SELECT", "SELECT of a column", "SELECT in a subquery", "SELECT in WITH", "SELECT of the newest rows", "SELECT by key", "TABLE",
+         "As-of joins", "EXPLAIN", "EXPLAIN ANALYZE", "the audit log"}
+WRITES = {"INSERT", "CREATE TABLE"}
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if "http" in kind.doors], ids=lambda kind: kind.name)
+def test_a_token_stays_within_its_scope(guarded, kind):
+    for scope, within in (("read", READS), ("write", WRITES)):
+        for over in (over_http, over_flight):
+            found = over(guarded, scope, prepare(guarded, kind), by_token=True)
+            assert (found == "ok") == (kind.free or kind.name in within), (scope, over.__name__, found)
 
 
 @pytest.mark.parametrize("state", REFUSED)

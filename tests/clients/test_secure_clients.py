@@ -59,7 +59,6 @@ def test_jdbc_of_flight_sql(place):
     cases = [
         (right, None), (by_token, None), ({**right, "password": "wrong"}, "password authentication failed"),
         ({**by_token, "token": "slt_" + "A" * 43}, ""), ({**right, "tlsRootCerts": place["other"]}, ""),
-        ({**right, "useEncryption": "false"}, ""),
     ]
     urls = [url("jdbc:arrow-flight-sql", "localhost", port, **options).replace("/stratalog", "") for options, _ in cases]
     jars = f"{languages.installed('java_flight')}/*"
@@ -75,7 +74,6 @@ def test_pgx(place):
     cases = [
         (login, right, None), ("ann:wrong@localhost", right, "28P01"), ("nobody:x@localhost", right, "28P01"),
         (login, {**right, "sslrootcert": place["other"]}, "certificate"),
-        (f"ann:{place['ann']}@127.0.0.2", right, "certificate"),
     ]
     urls = [url("postgres", host, port, **options) for host, options, _ in cases]
     script = f"source {languages.HERE.parents[1]}/scripts/environment; exec go run ./secure \"$@\""

@@ -18,8 +18,11 @@ def blocks(page, kind):
 
 
 def shell(script, directory, **more):
-    program = pathlib.Path(stratalog_binary())
-    prologue = f"PATH={program.parent}:$PATH; cd {directory}; "
+    programs = pathlib.Path(directory) / "programs"
+    programs.mkdir(exist_ok=True)
+    if not (programs / "stratalog").exists():
+        (programs / "stratalog").symlink_to(stratalog_binary())
+    prologue = f"PATH={programs}:$PATH; cd {directory}; "
     return subprocess.run(["bash", "-euc", prologue + script], capture_output=True, text=True, timeout=60, **more)
 
 

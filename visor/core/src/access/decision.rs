@@ -127,8 +127,9 @@ impl Rights<'_> {
         self.roles.as_ref().is_none_or(|roles| roles.contains(&role))
     }
 
-    /// True if the identity has the rights of the object's owner. Nobody owns the audit log, so that
-    /// no subject of its records can remove them.
+    /// True if the identity has the rights of the object's owner, without regard to the scope of a
+    /// token: a decision about an action asks [`Self::has`]. Nobody owns the audit log, so that no
+    /// subject of its records can remove them.
     pub fn owns(&self, object: Object) -> bool {
         !self.is_audit(object) && self.includes(self.access.owner(object))
             || self.holds(Privilege::Ownership, object, None)

@@ -35,9 +35,10 @@ pub(super) fn check(scene: &Scene<'_>, command: &Command) -> Result<()> {
                 )),
                 Some(found) => {
                     let schema = state.schema_object(database, schema);
-                    match schema.is_some_and(|schema| scene.rights.owns(schema)) {
-                        true => Ok(()),
-                        false => owns_chronicle(scene, found.id),
+                    // The owner of the schema may drop every table of the schema.
+                    match owns(scene, schema) {
+                        Ok(()) if schema.is_some() => Ok(()),
+                        _ => owns_chronicle(scene, found.id),
                     }
                 }
                 None => Ok(()),
