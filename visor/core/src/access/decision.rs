@@ -135,6 +135,13 @@ impl Rights<'_> {
             || self.holds(Privilege::Ownership, object, None)
     }
 
+    /// True if the identity may add columns to a chronicle: as owner, also with a token for writes,
+    /// because line protocol adds the columns of new fields.
+    pub(crate) fn may_add_columns(&self, chronicle: ChronicleId) -> bool {
+        let scope = self.scope.is_none_or(|scope| scope.allows(Privilege::Insert));
+        scope && self.owns(Object::Chronicle(chronicle))
+    }
+
     /// True if the identity has the privilege on the object. Grants on columns count only for
     /// [`Columns::Some`].
     pub fn has(&self, privilege: Privilege, object: Object, columns: Columns<'_>) -> bool {

@@ -89,10 +89,10 @@ impl Privilege {
     }
 
     /// True if a token with the scope `write` may use the privilege. A writer of line protocol also
-    /// creates tables and columns.
+    /// creates tables; for columns see `Rights::may_add_columns`.
     pub(crate) fn writes(self) -> bool {
         use Privilege::*;
-        matches!(self, Insert | Usage | Connect | Create | Ownership)
+        matches!(self, Insert | Usage | Connect | Create)
     }
 }
 

@@ -1,14 +1,20 @@
-//! Keeps conditions on an aggregation without groups above the aggregation. DataFusion would move a
+//! Corrects two defects of DataFusion's rule that moves filters down.
+//!
+//! A condition on an aggregation without groups stays above the aggregation. DataFusion would move a
 //! condition without columns, for example the `false` that `n = 0 AND n = 2` simplifies to, below
 //! the aggregation. But an aggregation without groups returns a row even without input rows.
+//!
+//! DataFusion takes `a = x AND a = y` for false if the literals x and y differ in any way. But 0.0 is
+//! equal to -0.0, and `current_user`, with the metadata of the type `name`, is equal to the same text
+//! without metadata. The second equality thus becomes `a IS NOT DISTINCT FROM y`.
 
 use std::sync::Arc;
 
 use datafusion::{
-    common::{Result, ScalarValue, tree_node::Transformed},
+    common::{Column, Result, ScalarValue, tree_node::Transformed},
     logical_expr::{
-        EmptyRelation, Expr, Filter, LogicalPlan,
-        utils::{conjunction, split_conjunction_owned},
+        BinaryExpr, EmptyRelation, Expr, Filter, LogicalPlan, Operator, binary_expr, lit,
+        utils::{conjunction, split_conjunction, split_conjunction_owned},
     },
     optimizer::{
         ApplyOrder, OptimizerConfig, OptimizerRule, push_down_filter::PushDownFilter,
@@ -34,11 +40,111 @@ impl OptimizerRule for HavingFilters {
         node: LogicalPlan,
         config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
-        match node {
+        let Transformed { data: node, transformed, .. } = without_false_contradictions(node)?;
+        let mut moved = match node {
             LogicalPlan::Filter(filter) if is_of_all(&filter.input) => keep_above_aggregate(filter),
             other => self.0.rewrite(other, config),
+        }?;
+        moved.transformed |= transformed;
+        Ok(moved)
+    }
+}
+
+/// A filter without equalities that DataFusion takes for contradictory although they may be equal.
+/// The filters directly below join the filter, because DataFusion would join them without this
+/// correction. Other nodes stay as they are.
+fn without_false_contradictions(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Filter(filter) = &node else { return Ok(Transformed::no(node)) };
+    let mut conditions = split_conjunction(&filter.predicate);
+    let mut input = &filter.input;
+    while let LogicalPlan::Filter(inner) = input.as_ref() {
+        conditions.extend(split_conjunction(&inner.predicate));
+        input = &inner.input;
+    }
+    let signed = conditions.iter().any(|condition| has_negative_zero(condition));
+    if !signed && !has_two_forms(&conditions) {
+        return Ok(Transformed::no(node));
+    }
+    let input = Arc::clone(input);
+    let mut known: Vec<Expr> = Vec::with_capacity(conditions.len());
+    for condition in conditions {
+        let condition = without_negative_zero(condition.clone());
+        // A further equality on the same column, in a form that DataFusion does not merge.
+        let condition = match equality(&condition) {
+            Some((column, literal)) if is_another(&known, column, literal) => {
+                let (column, literal) = (Expr::Column(column.clone()), literal.clone());
+                binary_expr(column, Operator::IsNotDistinctFrom, literal)
+            }
+            Some((column, literal)) => Expr::Column(column.clone()).eq(literal.clone()),
+            None => condition,
+        };
+        if !known.contains(&condition) {
+            known.push(condition);
         }
     }
+    let predicate = conjunction(known).unwrap_or_else(|| lit(true));
+    Ok(Transformed::yes(LogicalPlan::Filter(Filter::try_new(predicate, input)?)))
+}
+
+/// The column and the literal of an equality of both, with the column on either side. NULL is no
+/// such literal: `a = NULL` is never true.
+fn equality(condition: &Expr) -> Option<(&Column, &Expr)> {
+    let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) = condition else {
+        return None;
+    };
+    let (column, literal) = match (left.as_ref(), right.as_ref()) {
+        (Expr::Column(column), literal @ Expr::Literal(..)) => (column, literal),
+        (literal @ Expr::Literal(..), Expr::Column(column)) => (column, literal),
+        _ => return None,
+    };
+    literal.as_literal().is_some_and(|value| !value.is_null()).then_some((column, literal))
+}
+
+fn is_another(known: &[Expr], column: &Column, literal: &Expr) -> bool {
+    known
+        .iter()
+        .filter_map(equality)
+        .any(|(known_column, known)| known_column == column && known != literal)
+}
+
+/// True if two equalities on one column differ in any way.
+fn has_two_forms(conditions: &[&Expr]) -> bool {
+    conditions.iter().enumerate().any(|(at, condition)| {
+        let before = conditions.iter().take(at);
+        equality(condition).is_some_and(|(column, _)| {
+            before.filter(|earlier| earlier != &condition).any(|earlier| {
+                equality(earlier).is_some_and(|(earlier_column, _)| earlier_column == column)
+            })
+        })
+    })
+}
+
+fn is_negative_zero(value: &ScalarValue) -> bool {
+    match value {
+        ScalarValue::Float64(Some(value)) => *value == 0.0 && value.is_sign_negative(),
+        ScalarValue::Float32(Some(value)) => *value == 0.0 && value.is_sign_negative(),
+        _ => false,
+    }
+}
+
+fn has_negative_zero(condition: &Expr) -> bool {
+    let Expr::BinaryExpr(binary) = condition else { return false };
+    [&binary.left, &binary.right]
+        .into_iter()
+        .any(|operand| operand.as_literal().is_some_and(is_negative_zero))
+}
+
+/// A comparison with 0 in place of -0: the bounds of a range are compared by their order in memory,
+/// in which -0 is less than 0.
+fn without_negative_zero(condition: Expr) -> Expr {
+    let Expr::BinaryExpr(BinaryExpr { left, op, right }) = condition else { return condition };
+    let is_comparison = op.supports_propagation();
+    let unsigned = |operand: Box<Expr>| match *operand {
+        Expr::Literal(ScalarValue::Float64(Some(0.0)), _) if is_comparison => lit(0.0_f64),
+        Expr::Literal(ScalarValue::Float32(Some(0.0)), _) if is_comparison => lit(0.0_f32),
+        other => other,
+    };
+    binary_expr(unsigned(left), op, unsigned(right))
 }
 
 /// Whether a plan is an aggregation without groups, which returns a row even without input rows.

@@ -47,11 +47,14 @@ pub(super) fn check(scene: &Scene<'_>, command: &Command) -> Result<()> {
         Command::DropUnchanged { was } => owns_chronicle(scene, was.id),
         Command::DropKnown { id }
         | Command::RenameColumn { id, .. }
-        | Command::AddColumn { id, .. }
         | Command::SetOptions { id, .. }
         | Command::CreateIndex { id, .. }
         | Command::CommentOnChronicle { id, .. }
         | Command::CommentOnColumn { id, .. } => owns_chronicle(scene, *id),
+        Command::AddColumn { id, .. } => match scene.rights.may_add_columns(*id) {
+            true => Ok(()),
+            false => owns_chronicle(scene, *id),
+        },
         Command::RenameChronicle { id, .. } => {
             owns_chronicle(scene, *id)?;
             needs(scene, Privilege::Create, schema_of(state, *id))
