@@ -8,7 +8,7 @@
 //! equal to -0.0, and `current_user`, with the metadata of the type `name`, is equal to the same text
 //! without metadata. The second equality thus becomes `a IS NOT DISTINCT FROM y`.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use datafusion::{
     common::{Column, Result, ScalarValue, tree_node::Transformed},
@@ -66,23 +66,30 @@ fn without_false_contradictions(node: LogicalPlan) -> Result<Transformed<Logical
         return Ok(Transformed::no(node));
     }
     let input = Arc::clone(input);
-    let mut known: Vec<Expr> = Vec::with_capacity(conditions.len());
+    let mut first: HashMap<Column, Expr> = HashMap::new();
+    let mut corrected = Vec::with_capacity(conditions.len());
     for condition in conditions {
         let condition = without_negative_zero(condition.clone());
-        // A further equality on the same column, in a form that DataFusion does not merge.
-        let condition = match equality(&condition) {
-            Some((column, literal)) if is_another(&known, column, literal) => {
-                let (column, literal) = (Expr::Column(column.clone()), literal.clone());
-                binary_expr(column, Operator::IsNotDistinctFrom, literal)
-            }
-            Some((column, literal)) => Expr::Column(column.clone()).eq(literal.clone()),
-            None => condition,
+        let Some((column, literal)) = equality(&condition) else {
+            corrected.push(condition);
+            continue;
         };
-        if !known.contains(&condition) {
-            known.push(condition);
+        let (column, literal) = (column.clone(), literal.clone());
+        match first.get(&column) {
+            Some(known) if *known == literal => {}
+            // In a form that DataFusion does not compare with the first equality.
+            Some(_) => corrected.push(binary_expr(
+                Expr::Column(column),
+                Operator::IsNotDistinctFrom,
+                literal,
+            )),
+            None => {
+                first.insert(column.clone(), literal.clone());
+                corrected.push(Expr::Column(column).eq(literal));
+            }
         }
     }
-    let predicate = conjunction(known).unwrap_or_else(|| lit(true));
+    let predicate = conjunction(corrected).unwrap_or_else(|| lit(true));
     Ok(Transformed::yes(LogicalPlan::Filter(Filter::try_new(predicate, input)?)))
 }
 
@@ -100,22 +107,12 @@ fn equality(condition: &Expr) -> Option<(&Column, &Expr)> {
     literal.as_literal().is_some_and(|value| !value.is_null()).then_some((column, literal))
 }
 
-fn is_another(known: &[Expr], column: &Column, literal: &Expr) -> bool {
-    known
-        .iter()
-        .filter_map(equality)
-        .any(|(known_column, known)| known_column == column && known != literal)
-}
-
 /// True if two equalities on one column differ in any way.
 fn has_two_forms(conditions: &[&Expr]) -> bool {
-    conditions.iter().enumerate().any(|(at, condition)| {
-        let before = conditions.iter().take(at);
-        equality(condition).is_some_and(|(column, _)| {
-            before.filter(|earlier| earlier != &condition).any(|earlier| {
-                equality(earlier).is_some_and(|(earlier_column, _)| earlier_column == column)
-            })
-        })
+    let mut first: HashMap<&Column, &Expr> = HashMap::new();
+    conditions.iter().any(|condition| {
+        let Some((column, _)) = equality(condition) else { return false };
+        *first.entry(column).or_insert(condition) != *condition
     })
 }
 
