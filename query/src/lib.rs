@@ -20,6 +20,7 @@ pub mod ingest;
 pub mod inspect;
 mod measurement;
 pub mod outcome;
+mod rights_check;
 mod rules;
 pub mod service;
 pub mod session;
