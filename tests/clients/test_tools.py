@@ -44,7 +44,7 @@ NOT_COMPARED = {
                     "numbers of transactions"),
     **dict.fromkeys(("relam", "am_id"), "the access method is chronicle, not heap"),
     **dict.fromkeys(("nspowner", "nspacl", "datacl", "acl", "owner", "grantor", "rolpassword", "rolreplication",
-                     "is_replication"), "grants are not there yet"),
+                     "is_replication"), "each server has privileges of its own"),
     **dict.fromkeys(("datcollate", "datctype"), "text is ordered by its bytes"),
     **dict.fromkeys(("category", "short_desc", "extra_desc", "source", "context"), "our settings, in our words"),
     "version": "of the program", "transaction_isolation": "a block reads one snapshot", "QUERY PLAN": "our own plans",
@@ -54,6 +54,9 @@ NOT_COMPARED = {
 PART = ("pg_catalog.pg_collation c", "pg_catalog.pg_am m", "pg_catalog.pg_type t\nLEFT OUTER JOIN pg_catalog.pg_type e")
 # Schemas that exist only in one of the two.
 OWN_SCHEMAS = {"stratalog", "pg_toast"}
+# Predefined roles, and privileges, that exist only in one of the two.
+OWN_ROLES = re.compile("stratalog_")
+OWN_PRIVILEGES = {"ACQUIRE", "SUBSCRIBE", "TRIM", "OWNERSHIP", "TRUNCATE", "UPDATE", "REFERENCES", "TRIGGER"}
 # Index methods specific to Stratalog.
 OWN_METHODS = {"bloom", "inverted"}
 
@@ -105,6 +108,10 @@ def compared(question, names, rows):
     if re.search("pg_namespace|schemata", question):
         schemas = [place for place, name in enumerate(names) if name in ("nspname", "name", "TABLE_SCHEM")]
         rows = [row for row in rows if not OWN_SCHEMAS & {row[place] for place in schemas}]
+    if "pg_roles r" in question and "rolname" in names:
+        rows = [row for row in rows if not OWN_ROLES.match(row[names.index("rolname")])]
+    if "privilege_type" in names:
+        rows = [row for row in rows if row[names.index("privilege_type")] not in OWN_PRIVILEGES]
     if "amname" in names:
         rows = [row for row in rows if row[names.index("amname")] not in OWN_METHODS]
     rows = [[row[place] for place in keep] for row in rows]

@@ -397,6 +397,8 @@ pub async fn run(
     work: &Arc<Work>,
 ) -> Result<Outcome> {
     super::transaction::check_write(session)?;
+    // Before any value: an error in a value would come first otherwise.
+    authorize_insert(session, insert.targets.chronicle.id, &written_columns(&insert.targets))?;
     let computing = ComputeContext::new(session, work, types, values);
     // Wait before any read or computation: an omitted time becomes the time of storage.
     if let Some(after) = &insert.after {
@@ -527,6 +529,12 @@ pub struct WriteResult {
     pub appended: Option<CommittedAppend>,
 }
 
+/// The columns with values from the statement.
+fn written_columns(targets: &Targets) -> Vec<ColumnId> {
+    let columns = &targets.chronicle.columns;
+    targets.listed.iter().filter_map(|at| columns.get(*at)).map(|column| column.id).collect()
+}
+
 /// Checks that the session may append values of the columns now.
 fn authorize_insert(session: &Session, chronicle: ChronicleId, listed: &[ColumnId]) -> Result<()> {
     let object = Object::Chronicle(chronicle);
@@ -547,8 +555,7 @@ impl Writer {
             return Err(Error::new(ErrorKind::FeatureNotSupported, crate::CACHED_PLAN_CHANGED)
                 .with_detail("ROLLBACK TO removed columns of the planned statement"));
         }
-        let listed = targets.listed.iter().filter_map(|at| planned.columns.get(*at));
-        let listed: Vec<ColumnId> = listed.map(|column| column.id).collect();
+        let listed = written_columns(targets);
         authorize_insert(session, planned.id, &listed)?;
         session.transaction.check_target(planned)?;
         let entered = session.enter(targets.chronicle.id, Use::Write)?;
