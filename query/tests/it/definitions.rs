@@ -82,7 +82,6 @@ async fn what_is_not_offered_is_refused() {
         "UPDATE t SET x = 1",
         "MERGE INTO t USING t AS u ON t.x = u.x WHEN MATCHED THEN DELETE",
         "LISTEN c",
-        "GRANT SELECT ON t TO bob",
         "SELECT * FROM t FOR UPDATE",
         "SELECT 1 INTO u",
         "CREATE EXTERNAL TABLE e STORED AS CSV LOCATION '/etc/passwd'",
