@@ -61,7 +61,6 @@ async fn columns_are_granted_one_by_one() {
         "SELECT v FROM t AS o WHERE EXISTS (SELECT 1 FROM (VALUES ('s1')) AS x(y) WHERE y = o.secret)",
         "WITH q AS (SELECT secret FROM t) SELECT count(*) FROM q",
         "SELECT v, _tick FROM t",
-        "SELECT t FROM t",
         "SELECT a.v FROM t AS a JOIN t AS b ON a.secret = b.secret",
         "EXPLAIN SELECT secret FROM t",
         "EXPLAIN ANALYZE SELECT secret FROM t",

@@ -3,7 +3,7 @@
 use datafusion::sql::sqlparser::ast::{CreateIndex, Expr, IndexColumn, IndexType, ObjectName};
 use stratalog_model::{Error, ErrorKind, IndexKind, Result};
 use stratalog_postgres::names;
-use stratalog_visor_core::catalog::Command;
+use stratalog_visor_core::{access::Privilege, catalog::Command};
 
 use crate::{Notice, Session};
 
@@ -12,7 +12,7 @@ use crate::{Notice, Session};
 /// statement, and an index changes no result.
 ///
 /// # Errors
-/// `UndefinedTable`, `UndefinedColumn`; `FeatureNotSupported` for UNIQUE, which would change the
+/// `UndefinedTable`, `UndefinedColumn`, `InsufficientPrivilege`; `FeatureNotSupported` for UNIQUE, which would change the
 /// stored data, and for clauses that Stratalog's indexes do not support.
 pub fn create(session: &Session, tree: &CreateIndex) -> Result<Vec<Command>> {
     let refused = |what: &str| Err(Error::new(ErrorKind::FeatureNotSupported, what.to_string()));
@@ -37,6 +37,8 @@ pub fn create(session: &Session, tree: &CreateIndex) -> Result<Vec<Command>> {
         _ => None,
     };
     let Some(kind) = kind else {
+        // The catalog, which checks the owner otherwise, does not see this statement.
+        session.authorize_on(Privilege::Ownership, chronicle.id)?;
         for column in &tree.columns {
             if let Expr::Identifier(name) = &column.column.expr
                 && chronicle.column_named(&names::fold(name)).is_none()
