@@ -149,7 +149,7 @@ impl<'a> Scan<'a> {
         let is_word = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | 128..);
         Some(match byte {
             b'-' if self.peek(1) == Some(b'-') => {
-                self.to_end_of(b"\n");
+                self.skip_past(b"\n");
                 Piece::Blank
             }
             b'/' if self.peek(1) == Some(b'*') => {
@@ -167,13 +167,13 @@ impl<'a> Scan<'a> {
             }
             b'"' => {
                 self.at += 1;
-                self.to_end_of(b"\"");
+                self.skip_past(b"\"");
                 Piece::Other
             }
             b'$' if self.dollar_tag().is_some() => {
                 let tag = self.dollar_tag().unwrap_or_default();
                 self.at += tag.len();
-                self.to_end_of(tag);
+                self.skip_past(tag);
                 Piece::Literal(start..self.at)
             }
             b'e' | b'E' | b'n' | b'N' | b'b' | b'B' | b'x' | b'X'
@@ -205,7 +205,7 @@ impl<'a> Scan<'a> {
     }
 
     /// Moves behind the next `end`, or to the end of the text.
-    fn to_end_of(&mut self, end: &[u8]) {
+    fn skip_past(&mut self, end: &[u8]) {
         let found = self.rest().windows(end.len()).position(|window| window == end);
         self.at = found.map_or(self.bytes.len(), |at| self.at + at + end.len());
     }

@@ -392,7 +392,7 @@ fn push_privileges(
         for one in shown {
             let mine = enabled.contains(&one.grantor)
                 || one.grantee.is_some_and(|role| enabled.contains(&role));
-            if !mine && !(public && one.grantee.is_none()) {
+            if !(mine || public && one.grantee.is_none()) {
                 continue;
             }
             let grantee =

@@ -180,7 +180,12 @@ pub(super) fn revoke(cursor: &mut Cursor<'_, '_>) -> Parsed<AccessSyntax> {
 
 /// Consumes CASCADE or RESTRICT; true for CASCADE.
 pub(super) fn behavior(cursor: &mut Cursor<'_, '_>) -> bool {
-    cursor.take("cascade") || { cursor.take("restrict") && false }
+    let cascade = cursor.take("cascade");
+    if !cascade {
+        // The default, which may be written.
+        cursor.take("restrict");
+    }
+    cascade
 }
 
 /// The roles after TO or FROM. PostgreSQL also accepts the word GROUP in front of each role.
