@@ -350,8 +350,10 @@ impl ProtocolAppend {
         rows: RecordBatch,
         on_conflict: OnConflict,
     ) -> Result<PushResult> {
+        // A push that is dropped on the way counts as failed, too.
+        let failed_before = std::mem::replace(&mut self.failed, true);
         let pushed = self.admit(chronicle, rows, on_conflict).await;
-        self.failed |= pushed.is_err();
+        self.failed = failed_before || pushed.is_err();
         pushed
     }
 
@@ -377,8 +379,11 @@ impl ProtocolAppend {
     /// Sets a savepoint.
     ///
     /// # Errors
-    /// `LimitExceeded`.
+    /// `LimitExceeded`; `FailedTransaction` after a failed push without a rollback.
     pub fn savepoint(&mut self) -> Result<usize> {
+        if self.failed {
+            return Err(transaction::failed());
+        }
         self.append.savepoint()
     }
 

@@ -18,8 +18,8 @@ use crate::{rights_check::RightsCheck, statement::column_reads::ColumnReads};
 
 impl Session {
     /// The check that the session may still read the columns of a query.
-    pub(crate) fn rights_check(&self, pinned: &PinnedSnapshot) -> RightsCheck {
-        let (reads, seen) = (Arc::clone(pinned.reads()), Arc::clone(&self.seen));
+    pub(crate) fn rights_check(&self, reads: &Arc<ColumnReads>) -> RightsCheck {
+        let (reads, seen) = (Arc::clone(reads), Arc::clone(&self.seen));
         Box::new(move || seen.check_reads(&reads))
     }
 

@@ -163,7 +163,8 @@ pub async fn fetch(session: &Session, statement: &Statement, work: &Arc<Work>) -
     if into.is_some() {
         return Ok(Outcome::Done(format!("MOVE {}", count(rows).await?)));
     }
-    Ok(Outcome::Rows(Rows::new(open.schema, rows, RowsTag::Fetch).in_binary(open.is_binary)))
+    let rows = Rows::new(open.schema, rows, RowsTag::Fetch).in_binary(open.is_binary);
+    Ok(Outcome::Rows(rows.checked_by(session.rights_check(&open.reads.columns))))
 }
 
 /// For a forward MOVE, the cursor name and the number of rows (`None` for a MOVE to the end);

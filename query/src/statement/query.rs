@@ -440,7 +440,7 @@ pub async fn run(
             work.guard_stream(session.watch(stream.boxed(), Some(&pinned))),
             tag,
         )
-        .checked_by(session.rights_check(&pinned)));
+        .checked_by(session.rights_check(pinned.reads())));
     }
     if let Some(one) = query.one_row(session).await?
         && let Some(batch) = one.row(values, now_ns)?
@@ -449,7 +449,7 @@ pub async fn run(
         let stream = stream::iter([conform(&batch, &query.schema)]).boxed();
         let stream = work.guard_stream(session.watch(stream, Some(&pinned)));
         let rows = Rows::new(Arc::clone(&query.schema), stream, tag);
-        return Ok(rows.checked_by(session.rights_check(&pinned)));
+        return Ok(rows.checked_by(session.rights_check(pinned.reads())));
     }
     let schema = Arc::clone(&query.schema);
     let template = query.template(session).await?;
@@ -526,7 +526,7 @@ fn run_physical(
     let shape = Arc::clone(&schema);
     let stream = stream.and_then(move |batch| std::future::ready(conform(&batch, &shape)));
     let stream = work.guard_stream(session.watch(stream.boxed(), Some(pinned)));
-    Ok(Rows::new(schema, stream, tag).checked_by(session.rights_check(pinned)))
+    Ok(Rows::new(schema, stream, tag).checked_by(session.rights_check(pinned.reads())))
 }
 
 /// Converts a batch to the schema announced to the client.

@@ -190,7 +190,8 @@ pub async fn run(
     work: &Arc<Work>,
 ) -> Result<Rows> {
     let given = bound_scan(session, subscribe, types, values).await?;
-    let followed = session.follow(given.chronicle.id, subscribe.reads())?;
+    let followed = Arc::new(session.follow(given.chronicle.id, subscribe.reads())?);
+    let rights = Arc::clone(&followed);
     let given = given.within(followed.ticks())?;
     let request = SubscribeRequest {
         chronicle: Arc::clone(&given.chronicle),
@@ -221,7 +222,8 @@ pub async fn run(
     let end = stream::once(session.service().subscriptions_end()).map(Err);
     let rows = rows.take_until(ended).chain(end);
     let stream = work.guard_stream(session.watch(rows.boxed(), None));
-    Ok(Rows::new(schema, stream, RowsTag::Subscribe).without_end())
+    let rows = Rows::new(schema, stream, RowsTag::Subscribe).without_end();
+    Ok(rows.checked_by(Box::new(move || rights.check())))
 }
 
 /// The request to the store, and the filters that apply to the received events.

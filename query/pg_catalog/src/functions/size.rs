@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::{
-    array::{Array as _, ArrayRef, AsArray, Int64Array},
+    array::{Array as _, ArrayRef, AsArray, Int64Array, new_null_array},
     compute::cast,
     datatypes::{DECIMAL128_MAX_PRECISION, DataType, Decimal128Type},
 };
@@ -58,8 +58,11 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
             "pg_tablespace_size",
             &[&[Any]],
             ColumnType::BigInt,
-            "Bytes of all tables and of the journal.",
+            "Bytes of all tables and of the journal; NULL without membership in pg_monitor.",
             |context, arguments| {
+                if context.check_monitor().is_err() {
+                    return Ok(new_null_array(&DataType::Int64, arguments.rows));
+                }
                 let pieces = context.store.pieces().into_iter();
                 let files = pieces.filter(|piece| piece.tier.has_pieces());
                 let bytes = context.store.status().log.stored_bytes
