@@ -350,7 +350,7 @@ impl ProtocolAppend {
         rows: RecordBatch,
         on_conflict: OnConflict,
     ) -> Result<PushResult> {
-        // A push that is dropped on the way counts as failed, too.
+        // If the caller drops this future, the push counts as failed.
         let failed_before = std::mem::replace(&mut self.failed, true);
         let pushed = self.admit(chronicle, rows, on_conflict).await;
         self.failed = failed_before || pushed.is_err();

@@ -139,8 +139,7 @@ fn refusal(path: &str, error: &Error) -> Response {
 }
 
 /// Adds the ways to log in to a response with the status 401. A script of a web page gets no
-/// challenge for a password: the browser would ask its user, who cannot see which page wants the
-/// password.
+/// challenge for a password: the browser's dialog does not name the page of the script.
 fn with_challenge(response: Response, of_a_script: bool) -> Response {
     let mut response = response.into_response();
     if response.status() == StatusCode::UNAUTHORIZED {

@@ -128,8 +128,8 @@ impl Rights<'_> {
     }
 
     /// True if the identity has the rights of the object's owner, without regard to the scope of a
-    /// token: a decision about an action asks [`Self::has`]. Nobody owns the audit log, so that no
-    /// subject of its records can remove them.
+    /// token: a decision about an action asks [`Self::has`]. The audit log has no owner: a role
+    /// cannot remove the records of the role's own actions.
     pub fn owns(&self, object: Object) -> bool {
         !self.is_audit(object) && self.includes(self.access.owner(object))
             || self.holds(Privilege::Ownership, object, None)

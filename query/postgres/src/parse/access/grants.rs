@@ -182,7 +182,7 @@ pub(super) fn revoke(cursor: &mut Cursor<'_, '_>) -> Parsed<AccessSyntax> {
 pub(super) fn behavior(cursor: &mut Cursor<'_, '_>) -> bool {
     let cascade = cursor.take("cascade");
     if !cascade {
-        // The default, which may be written.
+        // RESTRICT is the default.
         cursor.take("restrict");
     }
     cascade

@@ -1,4 +1,4 @@
-//! Corrects two defects of DataFusion's rule that moves filters down.
+//! Corrects three defects of DataFusion's rule that moves filters down.
 //!
 //! A condition on an aggregation without groups stays above the aggregation. DataFusion would move a
 //! condition without columns, for example the `false` that `n = 0 AND n = 2` simplifies to, below
@@ -7,6 +7,9 @@
 //! DataFusion takes `a = x AND a = y` for false if the literals x and y differ in any way. But 0.0 is
 //! equal to -0.0, and `current_user`, with the metadata of the type `name`, is equal to the same text
 //! without metadata. The second equality thus becomes `a IS NOT DISTINCT FROM y`.
+//!
+//! DataFusion orders the bounds of a range by their bits, in which -0.0 is less than 0.0: a bound of
+//! -0.0 becomes 0.0.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -50,9 +53,9 @@ impl OptimizerRule for HavingFilters {
     }
 }
 
-/// A filter without equalities that DataFusion takes for contradictory although they may be equal.
-/// The filters directly below join the filter, because DataFusion would join them without this
-/// correction. Other nodes stay as they are.
+/// Rewrites a filter with several equalities on one column, which DataFusion takes for a
+/// contradiction. The rewritten filter includes the filters directly below, because DataFusion merges
+/// adjacent filters without this correction. Nodes of other kinds are unchanged.
 fn without_false_contradictions(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let LogicalPlan::Filter(filter) = &node else { return Ok(Transformed::no(node)) };
     let mut conditions = split_conjunction(&filter.predicate);
