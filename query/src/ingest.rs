@@ -25,6 +25,7 @@ use crate::{
     statement::{
         ddl,
         insert::{self, Writer, columns::Targets, compute::ComputeContext},
+        row_policies::AppendChecks,
         transaction,
     },
     table::projection,
@@ -45,6 +46,7 @@ pub struct ProtocolAppend {
     append: Box<dyn Append>,
     /// The chronicles that this append writes to.
     entered: Vec<(ChronicleId, EnteredChronicle)>,
+    checks: AppendChecks,
     /// True after a failed push, until a rollback to a savepoint.
     failed: bool,
     work: Arc<Work>,
@@ -152,6 +154,7 @@ impl Session {
             session,
             append: self.store().begin(options)?,
             entered: Vec::new(),
+            checks: AppendChecks::default(),
             failed: false,
             work,
         })
@@ -365,9 +368,7 @@ impl ProtocolAppend {
     ) -> Result<PushResult> {
         let within = self.enter(chronicle)?;
         projection::check_rows(chronicle, within, &rows)?;
-        if let Some(check) = self.session.append_check(chronicle, false).await? {
-            check.check(&rows)?;
-        }
+        self.checks.check(&self.session, chronicle, false, &rows).await?;
         let rows = stored(rows)?;
         let pushed = self.append.push(chronicle, rows, on_conflict);
         let admitted =

@@ -20,7 +20,6 @@ pub mod ingest;
 pub mod inspect;
 mod measurement;
 pub mod outcome;
-mod rights_check;
 mod rules;
 pub mod service;
 pub mod session;

@@ -12,7 +12,7 @@ use futures::{Stream, stream::BoxStream};
 use stratalog_model::{ColumnType, Result};
 use stratalog_text::copy::CopyOptions;
 
-use crate::{CopyProgress, measurement::Measurement, rights_check::RightsCheck};
+use crate::{CopyProgress, measurement::Measurement};
 
 /// The result of one statement. A drop cancels the statement and frees its resources.
 #[derive(Debug)]
@@ -89,6 +89,9 @@ pub struct Rows {
     measurement: Option<Measurement>,
     rights: Option<RightsCheck>,
 }
+
+/// Checks that the session may still read the columns of some rows.
+pub(crate) type RightsCheck = Box<dyn Fn() -> Result<()> + Send + Sync>;
 
 impl Rows {
     /// Rows of `schema` that `stream` produces.

@@ -2,6 +2,7 @@
 read."""
 
 import contextlib
+import os
 import re
 import socket
 import subprocess
@@ -11,7 +12,7 @@ import psycopg
 import pytest
 
 from logins import Http, basic, token, user
-from servers import Stratalog, stratalog_binary
+from servers import Stratalog
 
 pytestmark = pytest.mark.ours
 
@@ -244,13 +245,14 @@ def test_a_revoke_ends_a_running_copy(place, granted):
 @pytest.mark.parametrize("begin, sql", [
     (b"BEGIN", b"SELECT v FROM vault"),
     (b"BEGIN; DECLARE c SCROLL CURSOR FOR SELECT v FROM vault", b"FETCH 900 FROM c"),
+    (b"BEGIN", b"SUBSCRIBE vault FROM GSN 0"),
 ])
 def test_a_portal_loses_its_right_between_two_parts_of_a_batch(place, granted, begin, sql):
     """The rows of a suspended portal are already in the server's buffer."""
-    granted("GRANT SELECT ON vault TO eve")
+    granted("GRANT SELECT, SUBSCRIBE ON vault TO eve")
     with login(place, "eve") as eve:
         pq = eve.pgconn
-        socket_of = socket.socket(fileno=__import__("os").dup(pq.socket))
+        socket_of = socket.socket(fileno=os.dup(pq.socket))
         socket_of.setblocking(True)
 
         def message(kind, body):
@@ -266,7 +268,7 @@ def test_a_portal_loses_its_right_between_two_parts_of_a_batch(place, granted, b
         answers = b""
         while not answers.endswith(b"s\0\0\0\4"):
             answers += socket_of.recv(65536)
-        granted("REVOKE SELECT ON vault FROM eve")
+        granted("REVOKE SELECT, SUBSCRIBE ON vault FROM eve")
         socket_of.sendall(execute + message(b"S", b""))
         answers = b""
         while not re.search(rb"Z\x00\x00\x00\x05[ETI]$", answers):

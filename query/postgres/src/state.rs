@@ -62,7 +62,8 @@ use crate::{
         },
         planner_defects::{
             cast_nulls::CastNulls, counted_sets::CountedSets, dependencies::HiddenDependencies,
-            guarded_simplifier::GuardedSimplifier, having::HavingFilters, union_names::UnionNames,
+            guarded_simplifier::GuardedSimplifier, push_down::CorrectedPushDown,
+            union_names::UnionNames,
         },
         subqueries::{
             decorrelation::Decorrelation, lateral_rows::LateralRows, mark_joins::MarkJoins,
@@ -313,13 +314,13 @@ pub fn build(engine: EngineParts) -> Result<SessionState> {
 
 /// DataFusion's optimizer rules, together with this project's rules.
 fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
-    let having = HavingFilters(PushDownFilter::new());
-    let having: Arc<dyn OptimizerRule + Send + Sync> = Arc::new(having);
+    let push_down = CorrectedPushDown(PushDownFilter::new());
+    let push_down: Arc<dyn OptimizerRule + Send + Sync> = Arc::new(push_down);
     let sums = DistinctSums::rule();
     let simplified = GuardedSimplifier::rule();
     let mut rules = Optimizer::new().rules;
     for rule in &mut rules {
-        for ours in [&having, &sums, &simplified] {
+        for ours in [&push_down, &sums, &simplified] {
             if rule.name() == ours.name() {
                 *rule = Arc::clone(ours);
             }

@@ -14,7 +14,7 @@ use stratalog_visor_core::acquisition::UseGuard;
 use super::{
     Session, acquisitions::PinnedSnapshot, transaction::Transaction, views::SessionCatalogView,
 };
-use crate::{rights_check::RightsCheck, statement::column_reads::ColumnReads};
+use crate::{outcome::RightsCheck, statement::column_reads::ColumnReads};
 
 impl Session {
     /// The check that the session may still read the columns of a query.

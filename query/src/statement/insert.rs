@@ -45,7 +45,7 @@ use self::{
     cells::Cell, columns::Targets, compute::ComputeContext, returning::Returning,
     values::ValuesClause,
 };
-use super::{query, subscribe};
+use super::{query, row_policies::AppendChecks, subscribe};
 use crate::{
     Outcome, Parsed, RowsTag, Session,
     session::{acquisitions::EnteredChronicle, transaction::LentAppend, work::Work},
@@ -499,6 +499,7 @@ pub struct Writer {
     on_conflict: OnConflict,
     /// The columns with values from the statement.
     listed: Vec<ColumnId>,
+    checks: AppendChecks,
     /// True to keep a copy of the stored rows, for RETURNING.
     pub keep: bool,
     /// True for a restore of a table by COPY: the rows keep their times, although the server
@@ -569,6 +570,7 @@ impl Writer {
         Ok(Self {
             session: session.weak(),
             listed,
+            checks: AppendChecks::default(),
             append: session.transaction.lend(numbered, || session.store().begin(options))?,
             chronicle: Arc::clone(&targets.chronicle),
             entered,
@@ -597,9 +599,7 @@ impl Writer {
             .ok_or_else(|| Error::new(ErrorKind::ConnectionFailure, "the session is closed"))?;
         // A long COPY sees a REVOKE and a new policy at its next rows.
         authorize_insert(&session, self.chronicle.id, &self.listed)?;
-        if let Some(check) = session.append_check(&self.chronicle, self.keep).await? {
-            check.check(&rows)?;
-        }
+        self.checks.check(&session, &self.chronicle, self.keep, &rows).await?;
         let rows = stored(rows)?;
         let append = self.append.append()?;
         self.entered.announce(append.as_mut(), &self.chronicle);

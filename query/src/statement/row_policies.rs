@@ -11,7 +11,9 @@ use datafusion::{
     sql::sqlparser::ast::Statement,
 };
 use stratalog_functions::plan_walk::PlanWalk;
-use stratalog_model::{ChronicleDefinition, Error, ErrorKind, Result, TakenKeyAction, TickSource};
+use stratalog_model::{
+    ChronicleDefinition, ChronicleId, Error, ErrorKind, Result, TakenKeyAction, TickSource,
+};
 use stratalog_postgres::{
     dialect,
     errors::from_datafusion,
@@ -105,6 +107,41 @@ fn condition_of(policies: &RowPolicies) -> Result<Option<String>> {
     let any = format!("({})", any.join(" OR "));
     let all = policies.all.iter().map(parsed).collect::<Result<Vec<_>>>()?;
     Ok(Some([any].into_iter().chain(all).collect::<Vec<_>>().join(" AND ")))
+}
+
+/// The checks of the rows of one append by row policies, by chronicle. A check is planned again
+/// when the catalog, the role or `row_security` has changed.
+#[derive(Debug, Default)]
+pub struct AppendChecks(Vec<(ChronicleId, PolicyState, Option<AppendCheck>)>);
+
+/// What a check depends on: the version of the catalog, the identity, and whether policies filter.
+type PolicyState = (u64, Identity, bool);
+
+impl AppendChecks {
+    /// Checks that policies allow each row that the session appends to a chronicle; the rows have
+    /// all columns. `returns` is as for [`Session::append_check`].
+    ///
+    /// # Errors
+    /// The errors of [`Session::append_check`] and [`AppendCheck::check`].
+    pub async fn check(
+        &mut self,
+        session: &Session,
+        chronicle: &Arc<ChronicleDefinition>,
+        returns: bool,
+        rows: &RecordBatch,
+    ) -> Result<()> {
+        let now = (session.whole_catalog().version(), session.identity(), session.filters_rows());
+        let is_current = self.0.iter().any(|(id, of, _)| *id == chronicle.id && *of == now);
+        if !is_current {
+            let check = session.append_check(chronicle, returns).await?;
+            self.0.retain(|(id, ..)| *id != chronicle.id);
+            self.0.push((chronicle.id, now, check));
+        }
+        match self.0.iter().find(|(id, ..)| *id == chronicle.id) {
+            Some((.., Some(check))) => check.check(rows),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// The check of appended rows by row policies.

@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use stratalog_model::{ErrorKind, Result};
+use arrow::{
+    array::{ArrayRef, Float64Array, RecordBatch, StringArray, TimestampMicrosecondArray},
+    compute::cast,
+};
+use stratalog_model::{ChronicleDefinition, ErrorKind, Result, store::AppendOptions};
 use stratalog_query::{Identity, Login, Session};
 
 use crate::harness::{Answer, Database, login, run};
@@ -188,6 +192,53 @@ async fn policies_check_appended_rows_and_follow_the_role() {
     assert_eq!(database.rows("SELECT count(*) FROM t").await, ["600"]);
     database.tag("RESET ROLE").await;
     assert_eq!(database.rows("SELECT count(*) FROM t").await, ["901"]);
+}
+
+/// One row of the table `t`, with all columns.
+fn row_of(table: &ChronicleDefinition, tenant: &str, second: i64) -> RecordBatch {
+    let given: [ArrayRef; 4] = [
+        Arc::new(TimestampMicrosecondArray::from(vec![1_800_000_000_000_000 + second * 1_000_000])),
+        Arc::new(StringArray::from(vec![tenant])),
+        Arc::new(Float64Array::from(vec![1.0])),
+        Arc::new(StringArray::from(vec!["s"])),
+    ];
+    let schema = table.arrow_schema();
+    let types = schema.fields().iter().map(|field| field.data_type());
+    let columns = given.iter().zip(types).map(|(array, to)| cast(array, to).unwrap());
+    RecordBatch::try_new(Arc::clone(&schema), columns.collect()).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_append_with_a_refused_row_cannot_be_committed() {
+    let database = database().await;
+    database.tag("CREATE ROLE a LOGIN; GRANT SELECT, INSERT ON t TO a").await;
+    database.tag("CREATE POLICY own ON t USING (tenant = current_user)").await;
+    database.tag("ALTER TABLE t ENABLE ROW LEVEL SECURITY").await;
+    let a = session_of(&database, "a").unwrap();
+    let table = a.table(None, "t").unwrap();
+    let begin = || a.append("lines", AppendOptions::default()).unwrap();
+    let (mine, other) = (row_of(&table, "a", 0), row_of(&table, "b", 0));
+    let mut append = begin();
+    append.push(&table, mine.clone()).await.unwrap();
+    assert_eq!(append.push(&table, other.clone()).await.unwrap_err().kind(), REFUSED);
+    assert_eq!(append.savepoint().unwrap_err().kind(), ErrorKind::FailedTransaction);
+    assert_eq!(append.commit().await.unwrap_err().kind(), ErrorKind::FailedTransaction);
+    assert_eq!(lines(&a, "SELECT count(*) FROM t").await, ["300"]);
+    // A rollback to a savepoint before the refused row keeps the other rows.
+    let mut append = begin();
+    append.push(&table, mine).await.unwrap();
+    let savepoint = append.savepoint().unwrap();
+    assert_eq!(append.push(&table, other).await.unwrap_err().kind(), REFUSED);
+    append.roll_back_to(savepoint);
+    append.commit().await.unwrap();
+    assert_eq!(lines(&a, "SELECT count(*) FROM t").await, ["301"]);
+    // A policy that changes during an append acts on the next rows.
+    let mut append = begin();
+    append.push(&table, row_of(&table, "a", 1)).await.unwrap();
+    database.tag("DROP POLICY own ON t").await;
+    database.tag("CREATE POLICY own ON t USING (tenant = 'nobody')").await;
+    let refused = append.push(&table, row_of(&table, "a", 2)).await;
+    assert_eq!(refused.unwrap_err().kind(), REFUSED);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -17,10 +17,8 @@ pub(super) fn pieces(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()
     let state = context.state();
     let countable = context.countable(&state);
     for piece in context.store.pieces() {
-        let Some(chronicle) = chronicle(context, &state, piece.chronicle) else { continue };
-        if !countable.includes(chronicle.id) {
-            continue;
-        }
+        let found = chronicle(context, &state, piece.chronicle);
+        let Some(chronicle) = found.filter(|found| countable.includes(found.id)) else { continue };
         let (first, last) = (piece.ticks.start, previous(piece.ticks.end));
         rows.push(&[
             ("schema", (&chronicle.schema).into()),
@@ -48,10 +46,8 @@ pub(super) fn moves(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()>
     let state = context.state();
     let countable = context.countable(&state);
     for status in context.store.moves() {
-        let Some(chronicle) = chronicle(context, &state, status.chronicle) else { continue };
-        if !countable.includes(chronicle.id) {
-            continue;
-        }
+        let found = chronicle(context, &state, status.chronicle);
+        let Some(chronicle) = found.filter(|found| countable.includes(found.id)) else { continue };
         let word = match (status.ended_ns, &status.error) {
             (None, _) => "running",
             (Some(_), None) => "done",
@@ -82,10 +78,8 @@ pub(super) fn watermarks(context: &CatalogContext, rows: &mut Rows<'_>) -> Resul
     let marks = context.store.watermarks();
     let committed = context.store.status().committed;
     for mark in marks {
-        let Some(chronicle) = chronicle(context, &state, mark.chronicle) else { continue };
-        if !countable.includes(chronicle.id) {
-            continue;
-        }
+        let found = chronicle(context, &state, mark.chronicle);
+        let Some(chronicle) = found.filter(|found| countable.includes(found.id)) else { continue };
         let tick = |tick: Option<Tick>| Value::from(tick.map(|tick| tick.0));
         let time = |tick: Option<Tick>| tick.and_then(|tick| micros(chronicle, tick)).into();
         let sealed = context.store.seal(chronicle).ok().flatten();

@@ -25,11 +25,11 @@ use datafusion::{
     },
 };
 
-/// DataFusion's rule that moves filters down, except below aggregations without groups.
+/// DataFusion's rule that moves filters down, without the defects of this module.
 #[derive(Debug)]
-pub struct HavingFilters(pub PushDownFilter);
+pub struct CorrectedPushDown(pub PushDownFilter);
 
-impl OptimizerRule for HavingFilters {
+impl OptimizerRule for CorrectedPushDown {
     fn name(&self) -> &str {
         self.0.name()
     }
