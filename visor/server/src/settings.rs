@@ -161,9 +161,9 @@ settings! {
     /// make guessing passwords from a stolen backup slower, and each login slower for clients.
     scram_iterations: u32, "number" = 4096;
 
-    /// Keys of JSON web tokens (OpenID Connect): a file with a JWKS, or its URL `https://…`. Clients
-    /// then log in with such tokens (RS256, ES256 or EdDSA) as Bearer. An empty value accepts no
-    /// JSON web token.
+    /// Keys of JSON web tokens (OpenID Connect): the path of a file with a JWKS, or a URL
+    /// `https://…`. Clients log in with a web token (RS256, ES256 or EdDSA) as Bearer. An empty value
+    /// accepts no web token.
     jwt_keys: String, "path or URL" = String::new();
 
     /// Required issuer (`iss`) of JSON web tokens. Needed with `jwt_keys`.

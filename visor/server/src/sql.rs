@@ -29,7 +29,7 @@ use crate::{Embedded, settings::Settings};
 /// What to connect to; shared by `sql`, `import` and `export`.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct ConnectArguments {
-    /// Server as a URL, postgres://user@host:port/database, with options of TLS such as
+    /// Server as a URL, postgres://user@host:port/database; with TLS, add
     /// ?sslmode=verify-full&sslrootcert=FILE.
     /// The password may also be in PGPASSWORD or in ~/.pgpass.
     #[arg(long, env = "STRATALOG_URL", conflicts_with_all = ["host", "port", "user", "database", "data_dir"])]
